@@ -3,7 +3,7 @@
 All functions take keywords only and broadcast over everything like a NumPy ufunc: Python numbers in, Python float
 out; arrays in, float64 arrays out.  The default accountant is `fastacct.Exact()`: the privacy curve itself.
 
-**Guarantee (all functions but `*_approx`).** The sampler and relation named (Poisson, add_remove); numbers include
+**Guarantee** (of all functions but `*_approx`). The sampler and relation named (Poisson, add_remove); numbers include
 quadrature, truncation and rounding error: an epsilon, delta or Rényi divergence is never below the true value, and a
 `*_lower` never above it.
 
@@ -37,11 +37,11 @@ from fastacct.core.words import did_you_mean, written_out
 from fastacct.gradient import delta_gradient, epsilon_gradient
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import Run, as_delta, process_of
+from fastacct.run import Parameters, Run, as_delta, process_of
 from fastacct.series import RenyiMethod, divergences
 from fastacct_ext import _kernels
 
-__all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
+__all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower", "job"]
 __all__ += ["best_order", "delta_approx", "epsilon_approx", "rdp", "rdp_bounds"]
 __all__ += ["delta_gradient", "epsilon_gradient", "noise_multiplier", "sample_rate", "steps"]
 
@@ -59,6 +59,43 @@ if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of 
 
     def __getattr__(name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{did_you_mean(name, __all__)}")
+
+
+def job(**run: Unpack[Parameters]) -> Process:
+    """A run of DP-SGD as a job: compose it with `+` and `*`, and give it to every verb, budget and picture.
+
+    Every verb of a job takes the keywords of a run in its place, too, with the same numbers to the last bit.
+
+    Parameters
+    ----------
+    noise_multiplier, sample_rate, steps, records, batch_size, epochs, history, sampling, ...
+        As in `epsilon`.  Relation, accountant and threads belong to the question, not to the job.
+
+    Returns
+    -------
+    Process
+        Of the broadcast shape of its parameters.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming argument, value, index and allowed range.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> run = fa.dpsgd.job(noise_multiplier=1.0408, records=50_000, batch_size=512, epochs=30)
+    >>> run == fa.Gaussian(1.0408).poisson(512 / 50_000) * 2930
+    True
+    >>> round(fa.epsilon(run + fa.Gaussian(20.0), delta=1e-6), 4), round(fa.tpr_at_fpr(run, 0.01), 4)
+    (3.4145, 0.0512)
+    """
+    if beside := run.keys() - Parameters.__annotations__.keys() & Run.__annotations__.keys():
+        name = min(beside)
+        raise TypeError(
+            f"{name} belongs to the question, not to the job: give it to a verb, as in fa.epsilon(job, {name}=...)"
+        )
+    return process_of(run)
 
 
 def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -312,4 +349,5 @@ def _orders(_: str, delta: Delta, run: Run) -> Cells:
     return order
 
 
-written_out(Run.__annotations__, (globals()[name] for name in __all__))
+written_out(Parameters.__annotations__, [job])
+written_out(Run.__annotations__, (globals()[name] for name in __all__ if name != "job"))

@@ -12,13 +12,14 @@ from typing import Unpack
 from fastacct.accountants.question import CurveOptions, Job, Options, answer, plain_bounds, renyi
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Floats, Reals, unwrap
-from fastacct.core.words import written_out
+from fastacct.run import verb
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]
 
 
-def epsilon(job: Job, *, delta: Reals, **options: Unpack[Options]) -> float | Floats:
+@verb(Options.__annotations__)
+def epsilon(job: Job, delta: Reals, **options: Unpack[Options]) -> float | Floats:
     """Smallest epsilon that is proved for a job at `delta`.
 
     **Guarantee.** Certified upper bound for the mechanisms, their sampling and the neighbouring relation named; every
@@ -56,7 +57,8 @@ def epsilon(job: Job, *, delta: Reals, **options: Unpack[Options]) -> float | Fl
     return unwrap(answer("epsilon", job, delta, **options, only_upper=True).upper)
 
 
-def epsilon_lower(job: Job, *, delta: Reals, **options: Unpack[Options]) -> float | Floats:
+@verb(Options.__annotations__)
+def epsilon_lower(job: Job, delta: Reals, **options: Unpack[Options]) -> float | Floats:
     """Epsilon that no analysis at `delta` can go below: a certified lower bound, or 0; arguments as in `epsilon`.
 
     Examples
@@ -68,7 +70,8 @@ def epsilon_lower(job: Job, *, delta: Reals, **options: Unpack[Options]) -> floa
     return unwrap(answer("epsilon", job, delta, **options).lower)
 
 
-def epsilon_bounds(job: Job, *, delta: Reals, **options: Unpack[Options]) -> Bounds:
+@verb(Options.__annotations__)
+def epsilon_bounds(job: Job, delta: Reals, **options: Unpack[Options]) -> Bounds:
     """Certified lower and upper bounds of epsilon, and a status.  Arguments and errors as in `epsilon`.
 
     >>> import fastacct as fa
@@ -79,7 +82,8 @@ def epsilon_bounds(job: Job, *, delta: Reals, **options: Unpack[Options]) -> Bou
     return plain_bounds(answer("epsilon", job, delta, **options))
 
 
-def delta(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> float | Floats:
+@verb(Options.__annotations__)
+def delta(job: Job, epsilon: Reals, **options: Unpack[Options]) -> float | Floats:
     """Smallest delta that is proved for a job at `epsilon`, in [0, inf].
 
     **Guarantee.** Certified upper bound; never rounded down to 0 where something is released, and 1 where nothing can
@@ -93,7 +97,8 @@ def delta(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> float | Fl
     return unwrap(answer("delta", job, epsilon, **options, only_upper=True).upper)
 
 
-def delta_lower(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> float | Floats:
+@verb(Options.__annotations__)
+def delta_lower(job: Job, epsilon: Reals, **options: Unpack[Options]) -> float | Floats:
     """Delta that no analysis at `epsilon` can go below: a certified lower bound, or 0; arguments as in `delta`.
 
     Examples
@@ -105,7 +110,8 @@ def delta_lower(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> floa
     return unwrap(answer("delta", job, epsilon, **options).lower)
 
 
-def delta_bounds(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> Bounds:
+@verb(Options.__annotations__)
+def delta_bounds(job: Job, epsilon: Reals, **options: Unpack[Options]) -> Bounds:
     """Certified lower and upper bounds of delta, and a status.  Arguments and errors as in `delta`.
 
     Examples
@@ -117,7 +123,8 @@ def delta_bounds(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> Bou
     return plain_bounds(answer("delta", job, epsilon, **options))
 
 
-def log_delta_bounds(job: Job, *, epsilon: Reals, **options: Unpack[CurveOptions]) -> Bounds:
+@verb(CurveOptions.__annotations__)
+def log_delta_bounds(job: Job, epsilon: Reals, **options: Unpack[CurveOptions]) -> Bounds:
     """Certified bounds of the natural logarithm of delta: for deltas far below the smallest float; -inf is delta 0.
 
     Arguments and errors as in `delta`.
@@ -129,6 +136,7 @@ def log_delta_bounds(job: Job, *, epsilon: Reals, **options: Unpack[CurveOptions
     return plain_bounds(answer("log_delta", job, epsilon, None, **options))
 
 
+@verb(CurveOptions.__annotations__)
 def rdp(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> float | Floats:
     """Rényi divergence of a job.
 
@@ -145,6 +153,7 @@ def rdp(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> float | Flo
     return unwrap(renyi(job, orders, **options, only_upper=True).upper)
 
 
+@verb(CurveOptions.__annotations__)
 def rdp_bounds(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> Bounds:
     """Certified bounds of the Rényi divergence of a job, and a status.  As `rdp`.
 
@@ -157,7 +166,3 @@ def rdp_bounds(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> Boun
     4.0
     """
     return plain_bounds(renyi(job, orders, **options))
-
-
-written_out(CurveOptions.__annotations__, (log_delta_bounds, rdp, rdp_bounds))
-written_out({"accountant": "Method | None", **CurveOptions.__annotations__}, (globals()[name] for name in __all__))

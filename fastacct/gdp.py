@@ -28,6 +28,7 @@ from fastacct.core.relations import Relation, as_relation
 from fastacct.readers.cell_job import BOTH, EPSILON, LOG_DELTA
 from fastacct.readers.contour import Contour, Index
 from fastacct.readers.job import contour_of
+from fastacct.run import verb
 from fastacct_ext import _kernels
 
 FLOOR: Final = Domain(1e-300, 1.0)
@@ -62,6 +63,7 @@ class GaussianFit(NamedTuple):
     """How much is given away: at most this must be added to both error rates of the Gaussian to reach the job's."""
 
 
+@verb({})
 def gdp(
     job: Job, *, delta_floor: float = 1e-10, neighbors: Relation = "add_remove", threads: int | None = None
 ) -> GaussianFit:

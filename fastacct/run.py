@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import wraps
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 import numpy as np
 
@@ -16,7 +29,7 @@ from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Real, Reals, as_cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.rounding import as_written, rate_of_batch
-from fastacct.core.words import refuse_unknown
+from fastacct.core.words import refuse_unknown, written_out
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.base import Run as Columns
@@ -26,15 +39,21 @@ from fastacct.mechanisms.process import Process, Sampled, are_proper
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
 
+    Job = Mechanism | Process
+
+Of = TypeVar("Of", contravariant=True)
+P = ParamSpec("P")
+Answer = TypeVar("Answer", covariant=True)
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
 PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")
+_EITHER: Final = "give one job, or one run of DP-SGD by the keywords of fastacct.dpsgd and its target by name"
 _POWER: Final = re.compile(r"1\s*/\s*[nN](?:\s*(?:\^|\*\*)\s*(\d+(?:\.\d*)?))?")
 _NUMBER: Final = re.compile(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
 
 
-class Run(TypedDict, total=False):
-    """Keywords of a run of DP-SGD; see `fastacct.dpsgd.epsilon`."""
+class Parameters(TypedDict, total=False):
+    """What describes a run of DP-SGD; see `fastacct.dpsgd.epsilon`."""
 
     noise_multiplier: Reals | None
     sample_rate: Reals | None
@@ -48,12 +67,29 @@ class Run(TypedDict, total=False):
     bands: Reals | None
     bins: str | None
     selected: Reals | None
+
+
+class Run(Parameters, total=False):
+    """A run of DP-SGD, and how it is accounted; see `fastacct.dpsgd.epsilon`."""
+
     accountant: Method | None
     neighbors: Relation
     threads: int | None
 
 
-def parameters(run: Run, wanted: str = "", hint: str = "") -> dict[str, Cells]:
+class Asked(Run, total=False):
+    """A run of DP-SGD, and what is asked of it."""
+
+    delta: Reals | str
+    epsilon: Reals
+    orders: Reals
+    fpr: Reals
+    members: Reals
+    envelope: str
+    delta_floor: float
+
+
+def parameters(run: Parameters, wanted: str = "", hint: str = "") -> dict[str, Cells]:
     """The parameters that the keywords fix, checked; none is missing but the one that is wanted.
 
     sample_rate = batch_size / records and steps = ceil(epochs * records / batch_size) = ceil(epochs / sample_rate);
@@ -128,7 +164,7 @@ class _Steps(Process):
         return super().sampled(relation, exactly=exactly) if relation == "replace_one" else self._own
 
 
-def process_of(run: Run) -> Process:
+def process_of(run: Parameters) -> Process:
     """The process that the keywords describe."""
     history = run.get("history")
     beside = () if history is None else (*PARAMETERS, "batch_size", "epochs", "sampling", *COMPANIONS)
@@ -140,10 +176,69 @@ def process_of(run: Run) -> Process:
     batches = batches_of(run)
     found = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
     noise, rate, steps = found.values()
-    if batches is not None:
-        given = {name: unwrap(cells) for name, cells in (found | batches.cells).items()}
-        return batches.process(given)
+    own = run.get("noise_multiplier")
+    if batches is not None or isinstance(own, Replaced):
+        given = {name: unwrap(cells) for name, cells in (found | (batches.cells if batches else {})).items()}
+        given |= {"noise_multiplier": own} if isinstance(own, Replaced) else {}
+        if batches is not None:
+            return batches.process(given)
+        return Gaussian(given["noise_multiplier"]).poisson(given["sample_rate"]) * cast("Count", given["steps"])
     return _Steps(Sampled([noise], [rate], [steps], common_shape(found)))
+
+
+def job_or_run(job: Job | None, run: Mapping[str, object]) -> Job:
+    """The job that is given, or the one that the keywords of a run describe; one of them, not both."""
+    if job is None:
+        if not run:
+            raise TypeError(f"job is missing: {_EITHER}")
+        return process_of(cast("Parameters", run))
+    if run:
+        raise TypeError(f"a job is given, and so is {', '.join(run)}: {_EITHER}")
+    return job
+
+
+class Verb(Protocol[Of, P, Answer]):
+    """A function of a job, which takes a run of DP-SGD in its place."""
+
+    @overload
+    def __call__(self, job: Of, *args: P.args, **keywords: P.kwargs) -> Answer: ...
+    @overload
+    def __call__(self, **run: Unpack[Asked]) -> Answer: ...
+
+
+def verb(
+    options: Mapping[str, object],
+) -> Callable[[Callable[Concatenate[Of, P], Answer]], Verb[Of, P, Answer]]:
+    """Let a function of a job, with `options` behind its own arguments, take a run in place of the job.
+
+    A run is given by the keywords of `fastacct.dpsgd`; its numbers are those of `fastacct.dpsgd.job`, to the last bit.
+    """
+
+    def decorate(function: Callable[Concatenate[Of, P], Answer]) -> Verb[Of, P, Answer]:
+        (shown,) = written_out({**options, **Parameters.__annotations__}, [function])
+        known = shown.parameters
+        own = known.keys() - Parameters.__annotations__.keys()
+        places = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values())
+
+        @wraps(function)
+        def call(*given: Any, **keywords: Any) -> Answer:
+            if len(given) > places:
+                named = ", ".join(name for name in known if name in own)
+                raise TypeError(f"{function.__name__} takes {places} arguments without names; their names: {named}")
+            if given and keywords.keys() <= own:
+                return function(*given, **keywords)
+            refuse_unknown(keywords, known)
+            run = {name: keywords.pop(name) for name in Parameters.__annotations__ if name in keywords}
+            if given and run:
+                raise TypeError(f"{given[0]!r} is given, and so is {', '.join(run)}: {_EITHER}")
+            if run and isinstance(delta := keywords.get("delta"), str):
+                keywords["delta"] = unwrap(as_delta(delta, run))
+            job = given[0] if given else job_or_run(keywords.pop("job", None), run)
+            return function(cast("Of", job), *given[1:], **keywords)
+
+        return call
+
+    return decorate
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:

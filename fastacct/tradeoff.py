@@ -17,10 +17,10 @@ from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import UNIT, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation
-from fastacct.core.words import written_out
 from fastacct.readers.attack import bayes_risk as risk_bounds
 from fastacct.readers.attack import rates
 from fastacct.readers.roc import PAD
+from fastacct.run import verb
 
 __all__ = ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds", "positive_predictive_value"]
 __all__ += ["tpr_at_fpr", "tpr_at_fpr_bounds", "tradeoff", "tradeoff_bounds"]
@@ -28,6 +28,7 @@ __all__ += ["tpr_at_fpr", "tpr_at_fpr_bounds", "tradeoff", "tradeoff_bounds"]
 Envelope = Literal["pointwise", "convex"]
 
 
+@verb(CurveOptions.__annotations__)
 def tradeoff(
     job: Job, fpr: Reals, *, envelope: Envelope = "pointwise", **options: Unpack[CurveOptions]
 ) -> float | Floats:
@@ -68,6 +69,7 @@ def tradeoff(
     return unwrap(_misses(job, fpr, **options, envelope=envelope, both=False).lower)
 
 
+@verb(CurveOptions.__annotations__)
 def tradeoff_bounds(
     job: Job, fpr: Reals, *, envelope: Envelope = "pointwise", **options: Unpack[CurveOptions]
 ) -> Bounds:
@@ -84,6 +86,7 @@ def tradeoff_bounds(
     return plain_bounds(_misses(job, fpr, **options, envelope=envelope))
 
 
+@verb(CurveOptions.__annotations__)
 def tpr_at_fpr(job: Job, fpr: Reals, **options: Unpack[CurveOptions]) -> float | Floats:
     """Largest true-positive rate that any attack on a job can have at a false-positive rate: 1 - tradeoff.
 
@@ -97,6 +100,7 @@ def tpr_at_fpr(job: Job, fpr: Reals, **options: Unpack[CurveOptions]) -> float |
     return unwrap(_hits(job, fpr, **options, both=False, positives=True).upper)
 
 
+@verb(CurveOptions.__annotations__)
 def tpr_at_fpr_bounds(job: Job, fpr: Reals, **options: Unpack[CurveOptions]) -> Bounds:
     """Certified bounds of the true-positive rate of the best attack, and a status; as `tpr_at_fpr`.
 
@@ -109,6 +113,7 @@ def tpr_at_fpr_bounds(job: Job, fpr: Reals, **options: Unpack[CurveOptions]) -> 
     return plain_bounds(_hits(job, fpr, **options, positives=True))
 
 
+@verb(CurveOptions.__annotations__)
 def advantage(job: Job, **options: Unpack[CurveOptions]) -> float | Floats:
     """Largest difference of true- and false-positive rate that any attack can have: delta at epsilon 0.
 
@@ -122,6 +127,7 @@ def advantage(job: Job, **options: Unpack[CurveOptions]) -> float | Floats:
     return unwrap(answer("delta", job, 0.0, **options).upper)
 
 
+@verb(CurveOptions.__annotations__)
 def advantage_bounds(job: Job, **options: Unpack[CurveOptions]) -> Bounds:
     """Certified bounds of the advantage, and a status; as `advantage`.
 
@@ -134,8 +140,9 @@ def advantage_bounds(job: Job, **options: Unpack[CurveOptions]) -> Bounds:
     return plain_bounds(answer("delta", job, 0.0, **options))
 
 
+@verb(CurveOptions.__annotations__)
 def bayes_risk(
-    job: Job, *, members: Reals | None = None, prior: Reals | None = None, **options: Unpack[CurveOptions]
+    job: Job, members: Reals | None = None, *, prior: Reals | None = None, **options: Unpack[CurveOptions]
 ) -> float | Floats:
     """Smallest probability of a wrong decision, when the record is a member with probability `members`, in [0, 1].
 
@@ -153,8 +160,9 @@ def bayes_risk(
     return unwrap(_risks(job, *_weights(members, prior, options), options).lower)
 
 
+@verb(CurveOptions.__annotations__)
 def bayes_risk_bounds(
-    job: Job, *, members: Reals | None = None, prior: Reals | None = None, **options: Unpack[CurveOptions]
+    job: Job, members: Reals | None = None, *, prior: Reals | None = None, **options: Unpack[CurveOptions]
 ) -> Bounds:
     """Certified bounds of the Bayes risk, and a status; as `bayes_risk`.
 
@@ -167,8 +175,9 @@ def bayes_risk_bounds(
     return plain_bounds(_risks(job, *_weights(members, prior, options), options))
 
 
+@verb(CurveOptions.__annotations__)
 def positive_predictive_value(
-    job: Job, fpr: Reals, *, members: Reals | None = None, prior: Reals | None = None, **options: Unpack[CurveOptions]
+    job: Job, fpr: Reals, members: Reals | None = None, *, prior: Reals | None = None, **options: Unpack[CurveOptions]
 ) -> float | Floats:
     """Largest probability that an alarm is right at a false-positive rate, and a share of members among suspects.
 
@@ -206,7 +215,7 @@ def _weights(members: Reals | None, prior: Reals | None, options: CurveOptions) 
         raise TypeError("give members, and no prior, which is its former name")
     meant = "members = prior" if relation == "add" else "members = 1 - prior"
     told = f"prior is the probability of the null hypothesis: give the probability that the record is a member, {meant}"
-    warnings.warn(told, DeprecationWarning, stacklevel=3)
+    warnings.warn(told, DeprecationWarning, stacklevel=4)
     return "prior", prior, True
 
 
@@ -232,6 +241,3 @@ def _rates(
 
 
 _misses, _hits = labelled("fnr")(_rates), labelled("tpr")(_rates)
-
-
-written_out(CurveOptions.__annotations__, (globals()[name] for name in __all__))

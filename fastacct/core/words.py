@@ -59,8 +59,8 @@ def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object]) -> 
         raise TypeError(f"unexpected keyword argument {min(unknown)!r}{did_you_mean(min(unknown), known)}")
 
 
-def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[..., object]]) -> None:
-    """Give functions with `**keywords` a signature with each of them, for completion and `help`."""
+def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[..., object]]) -> list[inspect.Signature]:
+    """Give functions with `**keywords` a signature with each of them, for completion and `help`; these signatures."""
     named = [
         inspect.Parameter(
             name,
@@ -70,12 +70,15 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
         )
         for name, kind in keywords.items()
     ]
+    found = []
     for function in functions:
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if one.kind != inspect.Parameter.VAR_KEYWORD]
-        if len(own) < len(signature.parameters):
-            more = [one for one in named if one.name not in signature.parameters]
-            function.__signature__ = signature.replace(parameters=own + more)  # type: ignore[attr-defined]
+        more = [one for one in named if one.name not in signature.parameters]
+        signature = signature.replace(parameters=own + more)
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        found.append(signature)
+    return found
 
 
 def as_json(document: object, indent: int | None = None) -> str:

@@ -64,15 +64,15 @@ class Contour:
         self.directions = kernel_directions(relation)
         self.is_mirrored = relation == "replace_one"
         """Both directions are one."""
-        self._relation = relation
-        self._process = process
+        self.relation = relation
+        self.process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
         self._pairs: dict[Mechanism, Pair | None] = {}
 
     @property
     def is_gaussian(self) -> bool:
         """Whether all losses are Gaussian mixtures."""
-        return self._process.is_gaussian
+        return self.process.is_gaussian
 
     @cached
     def is_symmetric(self) -> bool:
@@ -97,9 +97,11 @@ class Contour:
     @cached
     def is_certain(self) -> bool:
         """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell well."""
-        at = np.array([_EVERYDAY])
-        found = [self.read_cell(cell, at, EPSILON) for cell in range(math.prod(self.shape))]
-        return not self.is_apart and all(one is not None and _is_narrow(one[0]) for one in found)
+        cells, at = range(math.prod(self.shape)), np.array([_EVERYDAY])
+        try:
+            return not self.is_apart and all(_is_narrow(self.read_cell(cell, at, EPSILON)[0]) for cell in cells)
+        except OutOfReachError:
+            return False
 
     @cached
     def is_apart(self) -> bool:
@@ -114,19 +116,17 @@ class Contour:
     def _pair(self, mechanism: Mechanism) -> Pair | None:
         """The losses of a mechanism, made once."""
         if mechanism not in self._pairs:
-            self._pairs[mechanism] = mechanism.losses(self._relation)
+            self._pairs[mechanism] = mechanism.losses(self.relation)
         return self._pairs[mechanism]
 
     def read_cell(
         self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False
-    ) -> tuple[Reading, NDArray[np.bool_]] | None:
-        """Bounds of one cell, and where they are all that is known of its losses; None where some are neither mixtures
-        nor data.  only_upper: of two pairs the one above alone."""
+    ) -> tuple[Reading, NDArray[np.bool_]]:
+        """Bounds of one cell, and where they are all that is known of its losses; an error where some are neither
+        mixtures nor data.  only_upper: of two pairs the one above alone."""
         _kernels.begin()
         try:
             return self._read(cell, target, what, self.directions, only_upper and self.is_apart)
-        except OutOfReachError:
-            return None
         finally:
             _kernels.end()
 
@@ -153,12 +153,12 @@ class Contour:
     @cached
     def _columns(self) -> list[Run] | None:
         """Noise, rate and count (flat arrays) of mechanisms that are all sampled Gaussians, unrounded, else None."""
-        sampled = self._process.sampled(self._relation, exactly=True)
+        sampled = self.process.sampled(self.relation, exactly=True)
         return sampled.runs if sampled else None
 
     @cached
     def _cells(self) -> list[Cell]:
-        return list(self._process.cells())
+        return list(self.process.cells())
 
     def _job(self, cell: int, *, below: bool = False) -> CellJob:
         """One cell as the kernels read it; below: with pairs from below, where there are two."""
@@ -168,7 +168,7 @@ class Contour:
 
     def _steps(self) -> CellJob | None:
         """A cell of at least two sampled Gaussians that release something, as the arrays they are, else None."""
-        sampled = None if self.is_mirrored else self._process.sampled(self._relation, exactly=True)
+        sampled = None if self.is_mirrored else self.process.sampled(self.relation, exactly=True)
         if not sampled or (columns := sampled.columns) is None:
             return None
         noise, rate, count = columns
@@ -237,7 +237,8 @@ class Contour:
 
 
 def _is_narrow(reading: Reading) -> bool:
-    return bool(reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - _NARROW) <= reading.lower[0])
+    is_near = reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - _NARROW) <= reading.lower[0]
+    return bool(is_near or reading.lower[0] == np.inf)  # that it is infinite is all there is to know
 
 
 def _pieces(group: Index, target: Cells, shared: bool, threads: int) -> list[Index]:

@@ -140,7 +140,7 @@ def test_tables_in_markdown_and_latex():
 def test_plans(tmp_path):
     words = "plan --epsilon 3 --delta 1/n --records 50000 --batch-size 256,1024 --epochs 10,30"
     rows = answer(f"{words} --csv {tmp_path / 'p.csv'} --picture {tmp_path / 'p.svg'}")["rows"]
-    table = fa.plan(records=50_000, epsilon=3.0, delta="1/n", batch_sizes=[256, 1024], epochs=[10, 30])
+    table = fa.plan(records=50_000, epsilon=3.0, delta="1/n", batch_size=[256, 1024], epochs=[10, 30])
     assert [row["noise_multiplier"] for row in rows] == table["noise_multiplier"].tolist()
     assert (tmp_path / "p.csv").read_text().count("\n") == 5
     assert (tmp_path / "p.svg").exists()
@@ -290,7 +290,28 @@ def test_no_command_is_a_call_for_help():
 
 def test_completion_of_a_shell():
     pytest.importorskip("shtab", reason="the extra cli is not installed")
-    assert "--noise-multiplier" in call("completion bash").stdout
+    script = call("completion bash").stdout
+    assert "--noise-multiplier" in script
+
+    def offered(option):
+        return re.search(rf"(?m)^_shtab_fastacct_{option}_choices=\((.*)\)$", script)[1].replace("'", "").split()
+
+    assert {"poisson", "shuffled"} <= {*offered("epsilon___sampling")}
+    assert {"add_remove", "replace_one"} <= {*offered("epsilon___neighbors")}
+    assert {"exact", "rdp"} <= {*offered("delta___accountant")}
+    assert "canonne_kamath_steinke" in offered("delta___conversion")
+    assert "persistent" in offered("epsilon___bins")
+    assert "opacus" in offered("check_loader_pos_0")
+    assert "callable" in offered("conformance___interface")
+    asked = re.search(r"(?m)^_shtab_fastacct_conformance_option_strings=\((.*)\)$", script)[1]
+    assert "--html" in asked
+    assert "--format" not in asked, "which it refuses"
+
+
+def test_a_value_that_a_shell_does_not_offer_has_the_message_of_the_package():
+    found = call("epsilon --noise-multiplier 1 --sample-rate 0.01 --steps 9 --delta 1e-6 --sampling posson")
+    assert found.exit_code == 2
+    assert "did you mean 'poisson'" in found.stderr
 
 
 def test_conformance_is_a_command():

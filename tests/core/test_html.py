@@ -82,7 +82,7 @@ PICTURES = {
     "epsilon_plane": "fa.plot.epsilon_plane(grid.isel(noise_multiplier=0), x='steps', y='sample_rate')",
     "epsilon_over_epochs": "fa.plot.epsilon_over_epochs([1.0], **sizes, batch_size=512, epochs=[1, 10])",
     "noise_map": "fa.plot.noise_map(epsilon=3.0, **sizes, batch_size=[64, 512], epochs=[1, 10])",
-    "plan": "fa.plot.plan(fa.plan(**sizes, epsilon=3.0, batch_sizes=[64, 512], epochs=[1, 10]))",
+    "plan": "fa.plot.plan(fa.plan(**sizes, epsilon=3.0, batch_size=[64, 512], epochs=[1, 10]))",
     "samplers": "fa.plot.samplers(noise_multiplier=1.0, records=5000, batch_size=500, epochs=2, delta=1e-5)",
     "budget": "fa.plot.budget({'one': step * 100, 'two': fa.Gaussian(0.5)}, epsilon=1.0, delta=1e-5)",
     "hockey_stick": "fa.plot.hockey_stick('laplace')",

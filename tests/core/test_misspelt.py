@@ -9,7 +9,7 @@ from tests.public_calls import OPEN, default_of, good_call, parameters_of, publi
 pd = pytest.importorskip("pandas")
 
 WORDS = ("neighbors", "sampling", "accountant", "bins", "conversion")
-RESULTS = (fa.curve.TradeoffCurve, fa.curve.AccuracyCurve, fa.LoaderGuide, fa.Sweep)
+RESULTS = (fa.curve.PrivacyCurve, fa.curve.TradeoffCurve, fa.curve.AccuracyCurve, fa.LoaderGuide, fa.Sweep)
 """Classes of answers, which have the words of the question as they were answered."""
 NUMBERS = (fa.MatrixGaussian, fa.MatrixGaussian.from_strategy)
 """Where bins are a number of bins."""

@@ -9,7 +9,7 @@ import fastacct as fa
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
 
 
-@pytest.mark.parametrize("name", fa.dpsgd.__all__)
+@pytest.mark.parametrize("name", sorted({*fa.dpsgd.__all__} - {"job"}))
 def test_functions_of_runs_show_every_keyword_and_take_it(name):
     shown = inspect.signature(getattr(fa.dpsgd, name)).parameters
     assert {"noise_multiplier", "sample_rate", "steps", "records", "batch_size", "epochs", "history"} <= shown.keys()

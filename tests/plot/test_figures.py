@@ -16,6 +16,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("xarray")
 
 from fastacct import plot
+from fastacct.core.rounding import digits_up
 
 ACCOUNTANT = fa.RDP(orders=(2.0, 4.0, 8.0, 16.0, 32.0, 64.0))
 
@@ -221,7 +222,7 @@ def test_a_grid_of_deltas_a_single_cell_or_another_format_is_refused(grid, tmp_p
 
 def test_a_missing_matplotlib_names_the_extra(grid, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r'pip install "fastacct\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
         plot.epsilon_grid(grid)
 
 
@@ -266,5 +267,89 @@ def test_a_map_of_noise_is_drawn_into_an_axis_of_somebody_elses():
     axis = figure.subplots()
     sizes = {"records": 50_000, "batch_size": [64, 512, 4096], "epochs": [1, 10, 100]}
     assert plot.noise_map(epsilon=3.0, delta=1e-5, **sizes, axis=axis) is figure
-    labels = {text.get_text() for text in texts(figure)}
-    assert {"1", "2"} <= labels
+    found = fa.dpsgd.noise_multiplier(
+        epsilon=3.0, delta=1e-5, records=50_000, batch_size=np.array([[64], [512], [4096]]), epochs=[1, 10, 100]
+    )
+    numbers = {text.get_text() for text in axis.texts}
+    assert numbers == {digits_up(one, 3) for one in found.ravel()}
+
+
+def boxes_of(figure, several):
+    figure.draw_without_rendering()
+    return [(text.get_text(), text.get_window_extent()) for text in several]
+
+
+def assert_readable(figure, axis, several):
+    """No text is on another one, nor cut by the figure's edge."""
+    boxes = boxes_of(figure, several)
+    assert [(a, b) for (a, one), (b, two) in itertools.combinations(boxes, 2) if one.overlaps(two)] == []
+    for name, box in boxes:
+        assert figure.bbox.x0 <= box.x0, name
+        assert box.x1 <= figure.bbox.x1, name
+        assert box.y1 <= axis.get_window_extent().y1 + 1e-6, name
+
+
+@pytest.mark.parametrize("noises", [(1.04, 1.03, 1.02), (0.1, 0.05), (1.0, 1.0, 1.0, 1.0), (0.6, 1.0, 3.0)])
+def test_marks_of_near_curves_do_not_overprint(noises):
+    jobs = [fa.Gaussian(noise).poisson(0.01) * 3000 for noise in noises]
+    figure = plot.tradeoff({f"{i}": job for i, job in enumerate(jobs)}, marked=[0.001, 0.002, 0.01])
+    axis = figure.axes[0]
+    assert len(axis.texts) == 3 * len(noises)
+    assert_readable(figure, axis, axis.texts)
+    for text in axis.texts:  # each is the bound, rounded up, of its own curve
+        tpr = text.xy[1]
+        assert 100.0 * tpr <= float(text.get_text().split(" ")[0]) <= 100.0 * tpr * 1.01
+
+
+def test_names_of_near_lines_do_not_overprint():
+    figure = plot.epsilon_over_epochs(
+        [0.8, 0.81, 0.82, 0.83], records=50_000, batch_size=512, epochs=[1, 10], delta=1e-6
+    )
+    boxes = boxes_of(figure, figure.axes[0].texts)
+    assert len(boxes) == 4
+    assert [(a, b) for (a, one), (b, two) in itertools.combinations(boxes, 2) if one.overlaps(two)] == []
+
+
+def test_pictures_of_runs_take_samplers():
+    shuffled = {"sampling": "shuffled", "neighbors": "zero_out"}
+    sizes = {"records": 1000, "batch_size": 250, "epochs": [1, 2, 4], "delta": 1e-5}
+    (axis,) = plot.epsilon_over_epochs([2.0], **sizes, **shuffled).axes
+    (line,) = axis.lines
+    exact = fa.dpsgd.epsilon(noise_multiplier=2.0, **(sizes | {"epochs": np.array([1, 2, 4])}), **shuffled)
+    np.testing.assert_array_equal(line.get_ydata(), exact)
+    (axis,) = plot.noise_map(epsilon=9.0, **(sizes | {"batch_size": [250]}), **shuffled).axes
+    want = fa.dpsgd.noise_multiplier(epsilon=9.0, **(sizes | {"epochs": np.array([1, 2, 4])}), **shuffled)
+    assert [text.get_text() for text in axis.texts] == [digits_up(one, 3) for one in want]
+    with pytest.raises(TypeError, match="did you mean 'sampling'"):
+        plot.noise_map(epsilon=9.0, **sizes, samplings="shuffled")
+
+
+def test_a_plan_of_few_cells_is_a_table_of_numbers_with_its_front_framed():
+    pytest.importorskip("pandas")
+    table = fa.plan(records=50_000, epsilon=3.0, delta=1e-6, batch_size=[256, 1024, 4096], epochs=[10, 30])
+    for column in ("noise_on_mean", "noise_per_epsilon", "steps"):
+        (axis,) = plot.plan(table, column).axes
+        assert_readable(axis.get_figure(), axis, axis.texts)
+        shown = {(round(text.get_position()[1]), round(text.get_position()[0])): text.get_text() for text in axis.texts}
+        cells = table.pivot(index="batch_size", columns="epochs", values=column).to_numpy()
+        assert shown == {place: digits_up(float(value), 3) for place, value in np.ndenumerate(cells)}
+        frames = [one for one in axis.patches if one.get_facecolor()[3] == 0.0]
+        assert len(frames) == int(table["on_front"].sum()) == 2
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["256", "1,024", "4,096"]
+    hopeless = fa.plan(records=100, epsilon=0.1, delta=1e-6, batch_size=[10], epochs=[1, 2], after=fa.Gaussian(1.0))
+    assert {text.get_text() for text in plot.plan(hopeless).axes[0].texts} == {"none"}
+    with pytest.raises(ValueError, match="did you mean 'noise_on_mean'"):
+        plot.plan(table, "noise_on_means")
+
+
+def test_labels_of_a_map_are_not_cut():
+    pytest.importorskip("pandas")
+    sizes, epochs = [32, 64, 128, 256, 1024, 4096, 8192], [1, 3, 10, 20, 50, 100]
+    (axis,) = plot.plan(fa.plan(records=50_000, epsilon=3.0, delta=1e-6, batch_size=sizes, epochs=epochs)).axes
+    assert axis.texts
+    assert_readable(axis.get_figure(), axis, axis.texts)
+    inside = axis.get_window_extent()
+    assert all(
+        inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0
+        for _, box in boxes_of(axis.figure, axis.texts)
+    )

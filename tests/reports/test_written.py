@@ -190,7 +190,7 @@ TARGET = {"records": 50_000, "epsilon": 3.0, "delta": 1e-5}
 
 
 def test_rows_of_a_plan_meet_the_target_and_less_noise_does_not():
-    table = fa.plan(**TARGET, batch_sizes=SIZES, epochs=EPOCHS)
+    table = fa.plan(**TARGET, batch_size=SIZES, epochs=EPOCHS)
     assert len(table) == 9
     for row in table.to_dict("records"):
         run = {"records": 50_000, "batch_size": int(row["batch_size"]), "epochs": row["epochs"]}
@@ -206,7 +206,7 @@ def test_rows_of_a_plan_meet_the_target_and_less_noise_does_not():
 
 def test_slopes_of_a_plan_are_differences():
     run = {**TARGET, "records": 10**6}
-    table = fa.plan(**run, batch_sizes=[1000, 1010], epochs=[10, 10.1]).set_index(["batch_size", "epochs"])
+    table = fa.plan(**run, batch_size=[1000, 1010], epochs=[10, 10.1]).set_index(["batch_size", "epochs"])
     at = np.log(table["noise_multiplier"])
     by_epochs = (at[1000, 10.1] - at[1000, 10.0]) / math.log(1.01)
     by_batch = (at[1010, 10.0] - at[1000, 10.0]) / math.log(1.01)
@@ -216,23 +216,44 @@ def test_slopes_of_a_plan_are_differences():
 
 
 def test_the_front_has_no_row_that_is_worse_in_both():
-    table = fa.plan(**TARGET, batch_sizes=SIZES, epochs=[1, 3, 10, 30, 100])
+    table = fa.plan(**TARGET, batch_size=SIZES, epochs=[1, 3, 10, 30, 100])
     for row in table.to_dict("records"):
         better = table[(table["epochs"] <= row["epochs"]) & (table["noise_on_average"] < row["noise_on_average"])]
         assert bool(len(better)) != row["on_front"]
 
 
+def test_the_front_is_for_the_cost_that_is_named():
+    for cost in ("batch_size", "steps", lambda table: table["epochs"] * (1.0 + table["batch_size"] / 256.0)):
+        table = fa.plan(**TARGET, batch_size=SIZES, epochs=[1, 3, 10, 30, 100], cost=cost)
+        name = "cost" if callable(cost) else cost
+        assert table.attrs["cost"] == name
+        for row in table.to_dict("records"):
+            better = table[(table[name] <= row[name]) & (table["noise_on_average"] < row["noise_on_average"])]
+            assert bool(len(better)) != row["on_front"]
+    assert len({*table[table["on_front"]]["batch_size"]}) > 1  # more than a row of the map
+    with pytest.raises(ValueError, match="cost = 'memory' is not one of"):
+        fa.plan(**TARGET, batch_size=SIZES, epochs=[1], cost="memory")
+
+
+def test_the_former_word_batch_sizes_warns():
+    with pytest.warns(DeprecationWarning, match="batch_sizes is now called batch_size"):
+        former = fa.plan(**TARGET, batch_sizes=[512], epochs=[10])
+    assert former.equals(fa.plan(**TARGET, batch_size=[512], epochs=[10]))
+    with pytest.raises(TypeError, match="give batch_size, and no batch_sizes"):
+        fa.plan(**TARGET, batch_sizes=[512], batch_size=[512], epochs=[10])
+
+
 def test_a_plan_after_a_release_meets_the_target_with_it():
-    table = fa.plan(**TARGET, batch_sizes=[512], epochs=[10], after=JOB)
+    table = fa.plan(**TARGET, batch_size=[512], epochs=[10], after=JOB)
     noise = float(table["noise_multiplier"][0])
-    assert noise > fa.plan(**TARGET, batch_sizes=[512], epochs=[10])["noise_multiplier"][0]
+    assert noise > fa.plan(**TARGET, batch_size=[512], epochs=[10])["noise_multiplier"][0]
     whole = JOB + fa.Gaussian(noise).poisson(512 / 50_000) * 977
     assert fa.epsilon(whole, delta=1e-5) <= 3.0 < fa.epsilon(whole, delta=1e-5) * (1 + 1e-6)
     assert not [name for name in table.columns if name.startswith("noise_per_")]
 
 
 def test_a_plan_for_another_sampler():
-    table = fa.plan(**TARGET, batch_sizes=[512], epochs=[10], sampling="fixed_size")
+    table = fa.plan(**TARGET, batch_size=[512], epochs=[10], sampling="fixed_size")
     noise = fa.dpsgd.noise_multiplier(**TARGET, batch_size=512, epochs=10, sampling="fixed_size")
     assert table["noise_multiplier"][0] == noise
 
@@ -240,32 +261,36 @@ def test_a_plan_for_another_sampler():
 def test_steps_of_a_plan_are_those_that_count():
     for sampling, steps in (("shuffled", 12), ("allocation", 9)):
         goal = {"records": 1000, "epsilon": 30.0, "delta": 1e-5, "neighbors": "zero_out", "sampling": sampling}
-        assert fa.plan(**goal, batch_sizes=[300], epochs=[3])["steps"][0] == steps
+        assert fa.plan(**goal, batch_size=[300], epochs=[3])["steps"][0] == steps
 
 
 def test_what_a_plan_refuses():
-    for wrong in ({"batch_sizes": [0.5]}, {"epochs": [0]}, {"records": [1000, 2000]}):
+    for wrong in ({"batch_size": [0.5]}, {"epochs": [0]}, {"records": [1000, 2000]}):
         with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
-            fa.plan(**{**TARGET, "batch_sizes": [100], "epochs": [1], **wrong})
+            fa.plan(**{**TARGET, "batch_size": [100], "epochs": [1], **wrong})
     with pytest.raises(TypeError, match="do not give noise_multiplier"):
-        fa.plan(**TARGET, batch_sizes=[512], epochs=[10], noise_multiplier=1.0)
+        fa.plan(**TARGET, batch_size=[512], epochs=[10], noise_multiplier=1.0)
     with pytest.raises(ValueError, match="exceeds records"):
-        fa.plan(**TARGET, batch_sizes=[60_000], epochs=[10])
-    with pytest.raises(MemoryError, match=r"batch_sizes and epochs: a result of shape \(1000000, 1000000\) takes"):
+        fa.plan(**TARGET, batch_size=[60_000], epochs=[10])
+    with pytest.raises(MemoryError, match=r"batch_size and epochs: a result of shape \(1000000, 1000000\) takes"):
         fa.plan(
-            epsilon=3.0, delta=1e-5, records=10**6, batch_sizes=np.arange(1, 10**6 + 1), epochs=np.arange(1, 10**6 + 1)
+            epsilon=3.0, delta=1e-5, records=10**6, batch_size=np.arange(1, 10**6 + 1), epochs=np.arange(1, 10**6 + 1)
         )
     with pytest.raises(TypeError, match="missing records"):
-        fa.plan(epsilon=3.0, delta=1e-5, batch_sizes=[512], epochs=[10])
+        fa.plan(epsilon=3.0, delta=1e-5, batch_size=[512], epochs=[10])
+    with pytest.raises(TypeError, match="missing batch_size"):
+        fa.plan(**TARGET, epochs=[10])
+    with pytest.raises(TypeError, match="did you mean 'epsilon'"):
+        fa.plan(eps=3.0)
     with pytest.raises(TypeError, match="did you mean"):
-        fa.plan(**TARGET, batch_sizes=[512], epochs=[10], sampler="poisson")
+        fa.plan(**TARGET, batch_size=[512], epochs=[10], sampler="poisson")
 
 
 def test_a_plan_is_one_array_call(monkeypatch):
     """A thousand searches in Python would take a minute."""
     calls, solve = [], fa.dpsgd.noise_multiplier
     monkeypatch.setattr(fa.dpsgd, "noise_multiplier", lambda **given: calls.append(given) or solve(**given))
-    table = fa.plan(**TARGET, batch_sizes=np.arange(64, 6464, 200), epochs=np.arange(1, 33))
+    table = fa.plan(**TARGET, batch_size=np.arange(64, 6464, 200), epochs=np.arange(1, 33))
     assert len(table) == 1024
     assert len(calls) == 1
 

@@ -37,18 +37,31 @@ DPSGD = {"noise_multiplier": 2.0, "sample_rate": 0.1, "steps": 9}
 ALLOCATED = {"noise_multiplier": 2.0, "records": 100, "batch_size": 10, "epochs": 2, "sampling": "allocation"}
 OPEN = {
     fa.report: dict.fromkeys(("neighbors", "sampling", "bins", "accountant")),
-    fa.plan: dict.fromkeys(("neighbors", "sampling", "bins", "accountant")),
 }
 """Functions with `**keywords` that no signature spells out, and the words among these."""
 CALLS = {
-    fa.plan: {"epsilon": 3.0, "delta": 1e-5, "batch_sizes": [10], "records": 100, "epochs": [1]},
+    fa.plan: {"epsilon": 3.0, "delta": 1e-5, "batch_size": [10], "records": 100, "epochs": [1]},
     fa.report: {"delta": 1e-5, **DPSGD},
+    fa.curve.privacy_curve: DPSGD,
+    fa.curve.tradeoff_curve: DPSGD,
     fa.network_gain: {"mechanism": fa.RandomWalk(8.0, 3), "delta": 1e-5},
     fa.curve.accuracy_curve: {"mechanism": fa.Gaussian, "noise": [2.0], "delta": 1e-5},
     fa.sensitivity.matrix: {"strategy": [1.0, 0.5], "steps": 9},
     fa.MatrixGaussian: {"own": (1.0, 1.0), "classes": ((3, 0.1),), "noise_multiplier": 2.0, "shared": 0.0, "bins": 3},
 }
 """Calls that the names of parameters do not say."""
+for _audit in (fa.audit.scores([1.0], [0.0]), fa.audit.one_run(9, 5, 4), fa.audit.sequential([True], [False])):
+    for _name, _given in {
+        "epsilon": {"delta": 1e-5},
+        "refutes": {"job": GAUSSIAN},
+        "noise": {"build": fa.Gaussian},
+        "wealth": {"epsilon": 1.0, "delta": 1e-5},
+        "refuted_after": {"epsilon": 1.0, "delta": 1e-5},
+    }.items():
+        if hasattr(_audit, _name):
+            CALLS[getattr(type(_audit), _name)] = {"self": _audit, **_given}
+CALLS[fa.audit.plan] = {"job": GAUSSIAN, "canaries": 100, "delta": 1e-5}
+CALLS[fa.audit.compare] = {"audit": fa.audit.one_run(9, 5, 4), "job": GAUSSIAN, "delta": 1e-5}
 
 
 def public():
@@ -88,8 +101,10 @@ def good_call(path, function, word):
     """The function with good arguments but for `word`; of dpsgd a run, which `bins` makes one of allocation."""
     if function in CALLS:
         given = dict(CALLS[function])
-        if word == "bins":
-            given = {"delta": 1e-5, **ALLOCATED} if function is fa.report else given | {"sampling": "allocation"}
+        if word == "bins" and function is not fa.plan:
+            given = ({"delta": 1e-5} if function is fa.report else {}) | ALLOCATED
+        elif word == "bins":
+            given |= {"sampling": "allocation"}
     else:
         needed = inspect.signature(function).parameters.values()
         given = {
@@ -101,7 +116,8 @@ def good_call(path, function, word):
             wanted = path.rpartition(".")[2]
             run = ALLOCATED if word == "bins" and wanted not in ("sample_rate", "steps") else DPSGD
             target = {name: given[name] for name in ("delta", "epsilon", "orders") if name in given}
-            given = (target or {"delta": 1e-5}) | {name: value for name, value in run.items() if name != wanted}
+            target = target or ({} if function is fa.dpsgd.job else {"delta": 1e-5})
+            given = target | {name: value for name, value in run.items() if name != wanted}
         elif function is fa.explain or function is fa.calibrate:
             given |= {"delta": 1e-5} | ({"epsilon": 1.0} if function is fa.calibrate else {})
     if "members" in inspect.signature(function).parameters:  # which `prior` still stands for

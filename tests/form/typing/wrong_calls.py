@@ -19,6 +19,10 @@ def right_calls() -> None:
     fa.dpsgd.epsilon(noise_multiplier=[[0.8], [1.0]], sample_rate=0.01, steps=[10, 20], delta=1e-5)
     fa.dpsgd.epsilon(history=[(1.0, 0.01, 500), (2.0, 0.02, 300)], delta=1e-5)
     fa.rdp(RUN, [2.0, 4])
+    fa.epsilon(RUN, 1e-5)
+    fa.tpr_at_fpr(fpr=0.01, noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    fa.epsilon(noise_multiplier=1.0, records=1000, batch_size=10, epochs=3, delta="1/n")
+    fa.tpr_at_fpr(fa.dpsgd.job(noise_multiplier=1.0, sample_rate=0.01, steps=1000) + RUN, 0.01)
     fa.tradeoff(RUN, (0.01, 0.1))
     fa.calibrate(fa.Gaussian, epsilon=1.0, delta=1e-5)
     fa.Gaussian([1.0, 2.0]).poisson(np.full(2, 0.01))
@@ -33,7 +37,7 @@ def wrong_calls() -> None:
     fa.epsilon(RUN, delta=1e-5, threads="2")  # expect-error: a number of threads as a string
     fa.epsilon(RUN, delta=None)  # expect-error: no delta
     fa.epsilon(RUN, delta=["1e-5", "1e-6"])  # expect-error: a list of strings as delta
-    fa.epsilon(RUN, 1e-5)  # expect-error: delta without its name
+    fa.tpr_at_fpr(fpr=0.01, noise_multipler=1.0)  # expect-error: a misspelt keyword of a run in place of a job
     fa.epsilon("gaussian", delta=1e-5)  # expect-error: a job as a string
     fa.epsilonn(RUN, delta=1e-5)  # expect-error: a misspelt verb
     fa.delta(RUN, epsilon="1.0")  # expect-error: epsilon as a string
