@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests import costs, near, tiers
 
 TABLE = {
-    "functions": {"a/test_a.py": {"test_b": 7.0}},
+    "functions": {"a/test_a.py": {"test_b": 6.4}},
     "dear": {"a/test_a.py": {"test_b[2]": 6.0, "test_c": 3.0}},
 }
 FILES = sorted(path.relative_to(costs.TESTS).as_posix() for path in costs.TESTS.rglob("test_*.py"))
