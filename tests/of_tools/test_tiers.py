@@ -93,6 +93,11 @@ def test_measured_seconds_take_the_place_of_those_of_their_files(tmp_path, monke
         ("fastacct/readers/job.py", "whole/test_compositions.py"),
         ("fastacct_ext/include/line/capped_tail.h", "kernels/line/test_capped_line.py"),
         ("fastacct_ext/include/exact/one_step.h", "verbs/test_dpsgd.py"),
+        ("fastacct/samplers/poisson.py", "samplers/test_poisson.py"),
+        ("fastacct/losses/measure.py", "losses/test_measure.py"),
+        ("fastacct_ext/include/density/panel.h", "kernels/density/test_panel.py"),
+        ("fastacct_ext/include/renyi/order_series.h", "kernels/renyi/test_order_series.py"),
+        ("fastacct_ext/include/loss/share.h", "kernels/loss/test_share.py"),
     ],
 )
 def test_tests_of_a_file_are_found_and_keep_to_their_seconds(file, test):
