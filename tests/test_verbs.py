@@ -42,7 +42,7 @@ TARGETS = {
     "gdp": {"delta_floor": 1e-3},
 }
 """The verbs that take jobs with arrays, and a target of each."""
-ONE = {"explain": {"delta": 1e-4}, "privacy_loss": {}, "divergence": {"order": 2.0}}
+ONE = {"explain": {"delta": 1e-4}, "privacy_loss": {}, "divergence": {"orders": 2.0}}
 """The verbs of one job in plain numbers."""
 
 

@@ -86,7 +86,7 @@ def checked(
         cells = as_cells(name, target, domain, may_be_empty=True)
     except ValueError as error:
         below = name == "orders" and isinstance(target, float | int) and 0.0 <= target < 1.0
-        hint = "; orders below 1, of one direction: fa.divergence(job, order)" if below else ""
+        hint = "; orders below 1: fa.divergence(job, orders)" if below else ""
         raise ValueError(f"{error}{hint}") from None
     shape = common_shape({"job": process.shape, name: cells}) if process.shape else cells.shape
     return process, cells, shape, relation, n_threads

@@ -6,8 +6,9 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+import warnings
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -57,6 +58,17 @@ def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object]) -> 
     """Refuse keywords that are not known, with the one that was probably meant."""
     if unknown := given.keys() - known.keys():
         raise TypeError(f"unexpected keyword argument {min(unknown)!r}{did_you_mean(min(unknown), known)}")
+
+
+def formerly(given: MutableMapping[str, Any], old: str, new: str) -> None:
+    """Take a keyword by its former name, for one release, with a warning."""
+    if old in given:
+        if new in given:
+            raise TypeError(f"give {new}, and no {old}, which is its former name")
+        warnings.warn(
+            f"{old} is called {new}: {old} is accepted in this release only", DeprecationWarning, stacklevel=3
+        )
+        given[new] = given.pop(old)
 
 
 def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[..., object]]) -> list[inspect.Signature]:
