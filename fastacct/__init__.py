@@ -20,15 +20,14 @@ from fastacct.core.version import get_include
 from fastacct.core.words import did_you_mean
 from fastacct.epsilon import *  # noqa: F403
 from fastacct.explain import Explanation, explain
-from fastacct.gdp import GaussianFit, gdp
+from fastacct.gdp import GaussianFit, gdp, gdp_bounds
 from fastacct.loaders import LoaderGuide, loader_guide
 from fastacct.mechanisms import *  # noqa: F403
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.moments import Concentration
-from fastacct.network import NetworkGain, network_gain
 from fastacct.privacy_loss import PrivacyLoss, divergence, privacy_loss
 from fastacct.tradeoff import *  # noqa: F403
-from fastacct.utility import utility
+from fastacct.utility import NetworkGain, network_gain, utility
 
 if TYPE_CHECKING:
     from fastacct import curve, jit, plot
@@ -44,8 +43,9 @@ __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivit
 __all__ += ["LoaderGuide", "loader_guide"]
 __all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
-__all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
+__all__ += ["gdp_bounds", "log_delta", "log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
 __all__ += ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds"]  # noqa: F405
+__all__ += ["positive_predictive_value_bounds"]  # noqa: F405
 __all__ += ["positive_predictive_value", "tpr_at_fpr", "tpr_at_fpr_bounds", "tradeoff", "tradeoff_bounds"]  # noqa: F405
 __all__ += accountants.__all__
 __all__ += mechanisms.__all__

@@ -92,7 +92,7 @@ PICTURES = {
     "privacy_curves": "fa.plot.privacy_curves([fa.curve.privacy_curve(run, points=9)])",
     "accuracy": "fa.plot.accuracy({'Laplace': fa.curve.accuracy_curve(fa.Laplace, [1.0, 2.0], delta=1e-6)})",
     "prefix_error": "fa.plot.prefix_error({'tree': fa.utility(tree, step=[1, 2, 3])}, [1, 2, 3])",
-    "privacy_loss": "fa.plot.privacy_loss({'coin': fa.privacy_loss(fa.from_pmf([0.6, 0.4], [0.4, 0.6]) * 5, neighbors="remove")})",
+    "privacy_loss": "fa.plot.privacy_loss({'coin': fa.privacy_loss(fa.from_pmf([0.6, 0.4], [0.4, 0.6]) * 5)})",
     "network_gain": "fa.plot.network_gain({'gradients': gains})",
 }
 SET_UP = """

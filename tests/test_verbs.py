@@ -27,6 +27,7 @@ TARGETS = {
     "delta": {"epsilon": 0.7},
     "delta_lower": {"epsilon": 0.7},
     "delta_bounds": {"epsilon": 0.7},
+    "log_delta": {"epsilon": 0.7},
     "log_delta_bounds": {"epsilon": 0.7},
     "rdp": {"orders": 3.0},
     "rdp_bounds": {"orders": 3.0},
@@ -39,6 +40,8 @@ TARGETS = {
     "bayes_risk": {"members": 0.3},
     "bayes_risk_bounds": {"members": 0.3},
     "positive_predictive_value": {"fpr": 0.1, "members": 0.3},
+    "positive_predictive_value_bounds": {"fpr": 0.1, "members": 0.3},
+    "gdp_bounds": {"delta_floor": 1e-3},
     "gdp": {"delta_floor": 1e-3},
 }
 """The verbs that take jobs with arrays, and a target of each."""
@@ -149,3 +152,31 @@ RUN = {"noise_multiplier": 2.0, "sample_rate": 0.1, "steps": 5}
 def test_a_job_or_a_run_not_both_and_no_other_words(call, message):
     with pytest.raises(TypeError, match=message):
         call()
+
+
+def test_every_verb_that_answers_a_number_has_bounds_with_it_inside():
+    job = fa.Gaussian(2.0).poisson(0.1) * 9 + fa.Laplace(4.0)
+    for verb, target in TARGETS.items():
+        if verb.endswith(("_bounds", "_lower")):
+            continue
+        lower, upper, _ = getattr(fa, f"{verb}_bounds")(job, **target)
+        found = getattr(fa, verb)(job, **target)
+        assert lower <= upper
+        assert (found.mu if verb == "gdp" else found) in (lower, upper), verb
+
+
+@pytest.mark.parametrize("members", [0.0, 0.1, 1.0])
+def test_the_share_of_right_alarms_lies_between_what_the_true_positive_rates_say(members):
+    fpr = np.array([0.0, 1e-4, 0.3, 1.0])
+    lower, upper, status = fa.positive_predictive_value_bounds(fa.Gaussian(1.0), fpr, members)
+    assert np.array_equal(upper, fa.positive_predictive_value(fa.Gaussian(1.0), fpr, members))
+    tpr = fa.tpr_at_fpr(fa.Gaussian(1.0), fpr)
+    if members == 0.0:
+        assert not upper.any()
+        assert not lower.any()
+    else:
+        truth = members * tpr[1:] / (members * tpr[1:] + (1.0 - members) * fpr[1:])
+        assert (lower[1:] <= truth).all()
+        assert (truth <= upper[1:]).all()
+        assert not status[1:].any()
+        assert lower[0] == 0.0, "no alarm may be had at all"

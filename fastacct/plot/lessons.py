@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from fastacct.curve import AccuracyCurve
     from fastacct.mechanisms.error import ErrorLaw
-    from fastacct.network import NetworkGain
     from fastacct.privacy_loss import PrivacyLoss
+    from fastacct.utility import NetworkGain
 
 
 def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
