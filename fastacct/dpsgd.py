@@ -23,7 +23,7 @@ epsilon = inf          delta 0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
+from typing import Final, Literal, Unpack, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Domain, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled, labels_of
 from fastacct.core.relations import as_relation
-from fastacct.core.words import did_you_mean, written_out
+from fastacct.core.words import written_out
 from fastacct.gradient import delta_gradient, epsilon_gradient
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
@@ -55,16 +55,6 @@ _AT_ONCE: Final = 64
 _WHOLE_ORDERS: Final = Domain(2.0, 1e6, integer=True)
 RenyiMethod = Literal["quadrature", "series"]
 Delta = Reals | str
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
-
-
-if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of these
-
-    def __getattr__(name):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{did_you_mean(name, __all__)}")
 
 
 def job(**run: Unpack[Parameters]) -> Process:

@@ -63,7 +63,8 @@ class Concentration(NamedTuple):
 
 
 class _Loss(Protocol):
-    ways: Sequence[Self]
+    @property
+    def ways(self) -> Sequence[Self]: ...
 
 
 Loss = TypeVar("Loss", bound=_Loss)
@@ -75,7 +76,7 @@ def larger(ask: Callable[Concatenate[Loss, Asked], Answer]) -> Callable[Concaten
     """Let a question about a loss be one about those of several `ways`: the largest answer, from below and above."""
 
     @wraps(ask)
-    def each(loss: Loss, *given: Asked.args, **named: Asked.kwargs) -> Answer:
+    def each(loss: Loss, /, *given: Asked.args, **named: Asked.kwargs) -> Answer:
         if not loss.ways:
             return ask(loss, *given, **named)
         found = [ask(one, *given, **named) for one in loss.ways]

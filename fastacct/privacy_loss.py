@@ -38,6 +38,7 @@ from fastacct.readers.moments import at_order, moments
 from fastacct.run import verb
 
 Both = Literal["add_remove", "remove", "add"]
+_BOTH: Final[tuple[Both, ...]] = ("add_remove", "remove", "add")
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
@@ -393,7 +394,7 @@ def privacy_loss(job: Job, *, neighbors: Both = "add_remove", threads: int | Non
     >>> round(loss.mean.upper, 9), round(loss.exceeds(4.0).upper, 3), round(loss.quantile(0.5).upper, 3)
     (2.0, 0.159, 2.0)
     """
-    relation = as_choice("neighbors", neighbors, ("add_remove", "remove", "add"))
+    relation = as_choice("neighbors", neighbors, _BOTH)
     if shape := getattr(job, "shape", ()):
         raise TypeError(f"the job has arrays of shape {shape}: ask for one job at a time")
     return PrivacyLoss(job, relation, threads)

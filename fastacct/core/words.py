@@ -8,7 +8,8 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 import numpy as np
 
@@ -54,13 +55,29 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {meant!r}?)" if meant else ""
 
 
+def shows_names(module: ModuleType) -> None:
+    """Let a module with a list `__all__`, and the modules in it, show these names alone and hint at misspelt ones."""
+    names, inside = getattr(module, "__all__", None), vars(module)
+    if names is None or "__dir__" in inside:
+        return
+
+    def unknown(name: str) -> object:
+        hint = "" if name.startswith("_") else did_you_mean(name, names)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{hint}")
+
+    inside.update({"__dir__": lambda: [*names], "__getattr__": inside.get("__getattr__", unknown)})
+    for one in names:
+        if isinstance(inside.get(one), ModuleType):
+            shows_names(inside[one])
+
+
 def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object]) -> None:
     """Refuse keywords that are not known, with the one that was probably meant."""
     if unknown := given.keys() - known.keys():
         raise TypeError(f"unexpected keyword argument {min(unknown)!r}{did_you_mean(min(unknown), known)}")
 
 
-def formerly(given: MutableMapping[str, Any], old: str, new: str) -> None:
+def formerly(given: MutableMapping[str, object], old: str, new: str) -> None:
     """Take a keyword by its former name, for one release, with a warning."""
     if old in given:
         if new in given:

@@ -1,0 +1,20 @@
+"""What the verbs return and raise, and how results of sweeps are read: for annotations and `isinstance`.
+
+>>> import fastacct as fa
+>>> isinstance(fa.epsilon_bounds(fa.Gaussian(1.0), delta=1e-6), fa.results.Bounds)
+True
+"""
+
+from fastacct.core.bounds import Bounds, Status
+from fastacct.explain import Explanation
+from fastacct.gdp import GaussianFit
+from fastacct.ledger.accountant import BudgetExceededError
+from fastacct.loaders import LoaderGuide
+from fastacct.mechanisms.error import ErrorLaw
+from fastacct.moments import Concentration
+from fastacct.privacy_loss import PrivacyLoss
+from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto
+from fastacct.utility import NetworkGain
+
+__all__ = ["Bounds", "BudgetExceededError", "Concentration", "ErrorLaw", "Explanation", "GaussianFit", "LoaderGuide"]
+__all__ += ["NetworkGain", "PrivacyLoss", "Status", "Sweep", "cheapest", "feasible", "open_sweep", "pareto"]
