@@ -28,7 +28,7 @@ run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi 
 	$(BIN)/fastacct sweep examples/plan.toml
 	$(BIN)/fastacct show examples/results/plan.zarr --where "epsilon <= 3" --sort noise_multiplier --head 20
 
-# Three tiers: tests/tiers.py says which test is in which, by the seconds in tests/costs.json.
+# Three tiers: tests/tools/tiers.py says which test is in which, by the seconds in tests/costs.json.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 quick: $(STAMP)  ## while developing: every test of at most a second, in 90 s on two cores
@@ -44,7 +44,7 @@ near:  ## the tests of one file in a minute: FILE=fastacct/readers/job.py, or a 
 campaign: $(STAMP)  ## at night, hours: the tests that are left out of `test`, random examples, attack, all mutants, all adapters
 	.ci/campaign
 
-costs: $(STAMP)  ## measure what tests cost and write tests/costs.json: 25 minutes, or FILES="tests/test_rdp.py ..."
+costs: $(STAMP)  ## measure what tests cost and write tests/costs.json: 25 minutes, or FILES="tests/kernels/renyi/test_rdp.py ..."
 	$(BIN)/python -m tests.costs $(FILES)
 
 tiers: $(STAMP)  ## list every test that `make test` leaves out, with the target that runs it
@@ -55,7 +55,7 @@ SEED ?= 1
 PROCESSES ?= $(shell nproc)
 attack: $(STAMP)   ## random jobs of all mechanisms, samplers, relations and verbs, alone and in arrays: no crash, no slow answer, monotone, not below a part, the same bits; bounds of as many random lines against sums in 80 bits (JOBS=3000 SEED=1 PROCESSES=cores)
 	$(BIN)/python -m tests.attack --jobs $(JOBS) --seed $(SEED) --processes $(PROCESSES)
-	$(BIN)/python -m tests.test_sums --lines $(JOBS) --seed $(SEED)
+	$(BIN)/python -m tests.kernels.test_direct_sums --lines $(JOBS) --seed $(SEED)
 
 bench: $(STAMP)   ## side-by-side benchmark against the peers; installs them (PyTorch CPU build) in .venv
 	$(BIN)/python -m pip install --quiet $$(grep ^torch== constraints.txt)
@@ -65,7 +65,7 @@ bench: $(STAMP)   ## side-by-side benchmark against the peers; installs them (Py
 # Libraries that have an adapter exclude each other: each has an environment of its own, with the package as it is built here.
 BACKENDS ?= dp_accounting opacus
 backends: $(STAMP)   ## tests of the adapters in one environment a library: BACKENDS="dp_accounting opacus ..."
-	for one in $(BACKENDS); do bash tests/check_backend.sh $(PYTHON) $$one || exit 1; done
+	for one in $(BACKENDS); do bash tests/tools/check_backend.sh $(PYTHON) $$one || exit 1; done
 
 oldest: $(STAMP)  ## quick tests with the oldest NumPy and few other libraries, in an environment of its own
 	test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
@@ -89,7 +89,7 @@ docs: $(STAMP)   ## form of the pages: code blocks, links, sentences, tables, ex
 	$(BIN)/python -m pytest --tier=docs README.md docs tests
 
 # The page of fastacct explore: needs node 20 or newer, and for its tests Chromium (CHROMIUM=/usr/bin/chromium).
-ZIG_WASM := ziglang==0.15.2   # log2 of 0.17.1 loses half its digits near 1: tests/test_explorer.py measures it
+ZIG_WASM := ziglang==0.15.2   # log2 of 0.17.1 loses half its digits near 1: tests/explorer/test_kernels.py measures it
 PACKAGES := explorer/node_modules/.package-lock.json
 $(PACKAGES): explorer/package-lock.json
 	cd explorer && npm ci --silent --no-audit --no-fund
@@ -101,7 +101,7 @@ explorer: $(STAMP) $(PACKAGES)   ## the explorer, one HTML file in fastacct/expl
 	node explorer/build.mjs $(BIN)/python
 
 explorer-test: explorer   ## its tests: libm, agreement with Python, and a browser
-	FASTACCT_EXPLORER_REQUIRED=1 $(BIN)/python -m pytest -s tests/test_explorer.py tests/test_explorer_samplers.py tests/test_explorer_page.py
+	FASTACCT_EXPLORER_REQUIRED=1 $(BIN)/python -m pytest -s tests/explorer/test_kernels.py tests/explorer/test_samplers.py tests/explorer/test_page.py
 
 site: $(STAMP)   ## the documentation as a site, with its notebooks run: docs/_build/site/index.html, in an environment of its own
 	bash docs/website/make_site.sh $(PYTHON)
@@ -115,12 +115,12 @@ sanitize:  ## kernels under the address and undefined-behaviour sanitizers, in a
 	rm -rf build fastacct_ext/*.so $(STAMP)
 	FASTACCT_BUILD=sanitize .venv-sanitize/bin/python -m pip install --quiet --no-build-isolation -e ".[dev]"
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
-		.venv-sanitize/bin/python -m pytest -p no:cacheprovider tests/test_rdp.py tests/test_extreme_runs.py tests/test_calibration.py tests/test_line_mixtures.py tests/test_many_steps.py
+		.venv-sanitize/bin/python -m pytest -p no:cacheprovider tests/kernels/renyi/test_rdp.py tests/whole/test_extreme_runs.py tests/kernels/invert/test_calibrate.py tests/kernels/line/test_mixtures.py tests/kernels/line/test_many_steps.py
 	rm -rf build fastacct_ext/*.so
 
 wheel: $(STAMP)   ## sdist and wheel, installed and used in an empty environment
 	$(BIN)/python -m build --outdir dist .
-	bash tests/check_wheel.sh dist
+	bash tests/tools/check_wheel.sh dist
 
 ZIG := ziglang==0.17.1
 ARM := qemu-user libc6-arm64-cross

@@ -48,22 +48,23 @@ from fastacct.tradeoff import *  # noqa: F403
 from fastacct.utility import NetworkGain, network_gain, utility
 
 if TYPE_CHECKING:
-    from fastacct import curve, jit, mechanism_kit, plot, results, textbook
+    from fastacct import audit, curve, jit, mechanism_kit, plot, results, textbook
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.reports import plan, report
     from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
     from fastacct.textbook import classical, composition, convert, generalization
 
 _FIRST: Final = (
-    "Accountant", "ApproxDP", "Exact", "DiscreteGaussian", "Exponential", "Gaussian", "Laplace", "Mechanism", "PLD",
-    "Process", "PureDP", "RDP", "RandomizedResponse", "ZCDP", "__version__", "accountants", "advantage", "bayes_risk",
-    "calibrate", "curve", "delta", "delta_bounds", "dpsgd", "epsilon", "epsilon_bounds", "explain", "from_pmf", "gdp",
-    "jit", "loader_guide", "mechanism_kit", "mechanisms", "plan", "plot", "positive_predictive_value", "privacy_loss",
-    "rdp", "report", "results", "sensitivity", "sweep", "textbook", "tpr_at_fpr", "tradeoff", "utility",
+    "Accountant", "ApproxDP", "Exact", "DiscreteGaussian", "Exponential", "Gaussian", "Laplace", "Mechanism",
+    "PLD", "Process", "PureDP", "RDP", "RandomizedResponse", "ZCDP", "__version__", "accountants", "advantage",
+    "audit", "bayes_risk", "calibrate", "curve", "delta", "delta_bounds", "dpsgd", "epsilon", "epsilon_bounds",
+    "explain", "from_pmf", "gdp", "jit", "loader_guide", "mechanism_kit", "mechanisms", "plan", "plot",
+    "positive_predictive_value", "privacy_loss", "rdp", "report", "results", "sensitivity", "sweep", "textbook",
+    "tpr_at_fpr", "tradeoff", "utility",
 )  # fmt: skip
-"""The names that `dir` shows: at most 45, and five kept free."""
+"""The names that `dir` shows: 46 of at most 50."""
 
-__all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status"]
+__all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status", "audit"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plan", "plot", "report", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
@@ -91,7 +92,7 @@ _LATER: Final = {
     "generalization": "textbook.generalization",
     **dict.fromkeys(("plan", "report"), "reports"),
     **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
-    **{name: name for name in ("curve", "jit", "mechanism_kit", "plot", "results", "textbook")},
+    **{name: name for name in ("audit", "curve", "jit", "mechanism_kit", "plot", "results", "textbook")},
 }
 """Where names are that are loaded when they are first used."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fastacct.accountants.question import answer
 from fastacct.core.inputs import COUNT, POSITIVE, UNIT, as_number
 from fastacct.core.relations import Relation
-from fastacct.epsilon import epsilon
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.error import ErrorLaw
 
@@ -119,5 +119,5 @@ def network_gain(mechanism: Mechanism, *, delta: float, neighbors: Relation | No
         raise TypeError(f"mechanism has parameters of shape {mechanism.shape}; ask for one mechanism at a time")
     target = as_number("delta", delta, UNIT)
     relation = mechanism.relations[0] if neighbors is None else neighbors
-    local = float(epsilon(mechanism.local(), delta=target, neighbors=relation))
-    return NetworkGain(local, float(epsilon(mechanism, delta=target, neighbors=relation)))
+    views = mechanism.local(), mechanism
+    return NetworkGain(*(float(answer("epsilon", one, target, None, relation, only_upper=True).upper) for one in views))

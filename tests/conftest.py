@@ -22,7 +22,7 @@ hypothesis.settings.register_profile("campaign", derandomize=False, database=KEP
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--tier", choices=tiers.TIERS, help="run the tests of one tier only: see tests/tiers.py")
+    parser.addoption("--tier", choices=tiers.TIERS, help="run the tests of one tier only: see tests/tools/tiers.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,8 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Files that have nothing for a tier are not read for it."""
-    tier, file = config.getoption("--tier"), collection_path.name
-    return True if tier and file.startswith("test_") and not tiers.reads(tier, file) else None
+    tier = config.getoption("--tier")
+    if tier is None or not collection_path.name.startswith("test_"):
+        return None
+    return None if tiers.reads(tier, collection_path.relative_to(costs.TESTS).as_posix()) else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -43,7 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     table = costs.read()
     kept, left_out = [], []
     for one in items:
-        is_kept = one.path.parent != costs.TESTS or tiers.runs(tier, one.nodeid, table)
+        is_kept = not one.path.is_relative_to(costs.TESTS) or tiers.runs(tier, one.nodeid, table)
         (kept if is_kept else left_out).append(one)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept

@@ -20,6 +20,7 @@ CONTENTS = {
         "docs/howto/pipeline",
         "docs/howto/budget",
         "docs/attacks",
+        "docs/audit",
         "docs/sweeps",
         "docs/reports",
         "docs/howto/opacus",

@@ -1,4 +1,4 @@
-// Answers questions of tests/test_explorer.py under node: a JSON file in, a JSON file out.
+// Answers questions of tests/explorer/test_kernels.py under node: a JSON file in, a JSON file out.
 //
 //   node kernels.mjs PYTHON IN OUT
 

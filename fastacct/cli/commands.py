@@ -1,4 +1,4 @@
-"""The commands about one run: epsilon, delta, Renyi DP, calibrations, curves; and about a loader."""
+"""The commands about one run: epsilon, delta, Renyi DP, calibrations; and about a loader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import webbrowser
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -17,18 +17,14 @@ import fastacct.plot as plot
 from fastacct.accountants import RDP, Exact, Method
 from fastacct.batching import in_words
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, first_of, one_run, parse_orders, runs
+from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, first_of, one_run, parse_orders
 from fastacct.core.files import refuse_existing
-from fastacct.core.inputs import as_choice
-from fastacct.core.relations import DIRECTIONS, RELATIONS
+from fastacct.core.relations import RELATIONS
 from fastacct.core.rounding import digits_down, digits_up
-from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
 from fastacct.loaders import loader_guide, loaders
 
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
-CURVE_ROWS: Final = 6
 PAGE: Final = Path(__file__).parent.parent / "explorer" / "index.html"
-_CURVES: Final[tuple[Literal["add_remove", "remove", "add"], ...]] = ("add_remove", "remove", "add")
 
 
 # -- one number ------------------------------------------------------------------------------------------------------
@@ -42,6 +38,7 @@ def rdp(given: Namespace) -> Answer:
     values = np.asarray(dpsgd.rdp(**run, orders=np.array(orders)), dtype=np.float64).tolist()
     rows = [{"order": order, "rdp": value} for order, value in zip(orders, values, strict=True)]
     found = {"orders": orders, "rdp": values}
+    run |= first_of(given, "records", "batch_size", "epochs")
     return _answer(given, RDP(orders), found, run, [])._replace(rows=rows)
 
 
@@ -88,6 +85,7 @@ def guarantee(given: Namespace) -> Answer:
     if math.isinf(value):
         ending = ending or ": no finite bound can be certified"
     sentence = f"{verb} {sign} {digits_up(value)} at {name} = {digits_up(at)}{ending}"
+    inputs |= first_of(given, "records", "batch_size", "epochs")
     return _answer(given, accountant, result, inputs, [sentence])._replace(plain=repr(float(value)))
 
 
@@ -160,40 +158,6 @@ def check_loader(given: Namespace) -> Answer:
 
 
 # -- studies ---------------------------------------------------------------------------------------------------------
-
-
-def curve(given: Namespace) -> Answer:
-    """Privacy curves or trade-off curves, as a table and a picture."""
-    relation = as_choice("neighbors", given.neighbors, _CURVES)
-    asked, files = [Run(**run) for run in runs(given)], files_of(given)
-    limits = {"smallest_delta": given.smallest_delta, "points": given.points}
-    found: Sequence[PrivacyCurve | TradeoffCurve]
-    if given.kind == "privacy":
-        promise = "certified lower and upper bounds of delta at every epsilon"
-        found = privacy = [privacy_curve(run, way, **limits) for run in asked for way in DIRECTIONS[relation]]
-        figure = plot.privacy_curves(privacy) if given.picture else None
-    else:
-        promise = "certified lower and upper bounds of the error rates of the best attack"
-        found = [tradeoff_curve(run, relation) for run in asked]
-        figure = plot.tradeoff({str(run): run.job for run in asked}, neighbors=relation) if given.picture else None
-    if given.csv:
-        write_csv(found, given.csv, overwrite=given.overwrite)
-    if figure:
-        plot.save(figure, given.picture, overwrite=given.overwrite)
-    listed = [(one.run, one.points()) for one in found]
-    few = np.unique(np.linspace(0, len(listed[0][1]) - 1, CURVE_ROWS).round().astype(np.int64))
-    table = [{"run": str(run), **points[place]} for run, points in listed for place in few]
-    told = f"{promise}, when every step samples each record independently (Poisson)."
-    document = {
-        "command": "curve",
-        "curves": [{**run._asdict(), "points": points} for run, points in listed],
-        "files": list(map(str, files)),
-        "inputs": {"runs": [run._asdict() for run in asked], "kind": given.kind, **limits},
-        "guarantee": promise,
-        "neighbors": given.neighbors,
-        "sampler": "poisson",
-    }
-    return Answer(document, [told, *(f"wrote {path}" for path in files)], rows=() if given.quiet else table)
 
 
 def explore(given: Namespace) -> Answer:

@@ -15,16 +15,18 @@ from typing import Any, Final, cast
 import numpy as np
 
 import fastacct.cli.commands as commands
+import fastacct.curve as curves
 import fastacct.mechanisms as mechanisms
 import fastacct.plot as plot
-from fastacct.accountants.question import CurveOptions
-from fastacct.batching import COMPANIONS
+from fastacct.accountants.question import CurveOptions, Job
+from fastacct.batching import COMPANIONS, in_words
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import RUN, Keywords, as_given, first_of, one_run
+from fastacct.cli.options import RUN, Keywords, as_given, first_of, one_run, runs
 from fastacct.core.files import atomic_output, locked, real_file, refuse_existing
 from fastacct.core.inputs import UNIT, Domain, as_choice, as_number
-from fastacct.core.relations import RELATIONS, both_ways
+from fastacct.core.relations import DIRECTIONS, RELATIONS, as_relation, both_ways
 from fastacct.core.rounding import digits_down, digits_up
+from fastacct.curve import PrivacyCurve, TradeoffCurve
 from fastacct.epsilon import delta_bounds, epsilon_bounds
 from fastacct.ledger.accountant import Accountant
 from fastacct.mechanisms.process import Process
@@ -34,6 +36,7 @@ from fastacct.reports.written import right_alarms
 from fastacct.run import Run, as_delta, process_of
 from fastacct.tradeoff import advantage, tpr_at_fpr
 
+CURVE_ROWS: Final = 6
 SAMPLERS: Final = ("poisson", "fixed_size", "with_replacement", "allocation", "shuffled", "group")
 _FIRST: Final = {"poisson": "sample_rate", "group": "size", "allocation": "steps", "shuffled": "steps"}
 _KINDS: Final = {one.__name__: one for one in mechanisms.EVERY if one.__name__ in mechanisms.__all__}
@@ -168,6 +171,52 @@ def attack(given: Namespace) -> Answer:
     return Answer(document, told, rows=rows, plain=repr(rows[0]["tpr_upper"]))
 
 
+def curve(given: Namespace) -> Answer:
+    """Privacy curves or trade-off curves of runs or of a job, as a table and a picture."""
+    relation, files = as_relation(given.neighbors), commands.files_of(given)
+    asked: list[curves.Run | Process]
+    if given.job is not None or given.sampling != "poisson":
+        asked = [job_of(given)]
+    else:
+        asked = [curves.Run(**run) for run in runs(given)]
+    limits = {"smallest_delta": given.smallest_delta, "points": given.points}
+    found: list[PrivacyCurve] | list[TradeoffCurve]
+    if given.kind == "privacy":
+        promise = "certified lower and upper bounds of delta at every epsilon"
+        ways = DIRECTIONS[relation] if relation == "add_remove" else (relation,)
+        found = privacy = [curves.privacy_curve(one, way, **limits) for one in asked for way in ways]
+        figure = plot.privacy_curves(privacy) if given.picture else None
+    else:
+        promise = "certified lower and upper bounds of the error rates of the best attack"
+        found = [curves.tradeoff_curve(one, relation) for one in asked]
+        figure = plot.tradeoff(asked, neighbors=relation) if given.picture else None
+    if given.csv:
+        curves.write_csv(found, given.csv, overwrite=given.overwrite)
+    if figure:
+        plot.save(figure, given.picture, overwrite=given.overwrite)
+    listed = [(one.job, one.points()) for one in found]
+    few = np.unique(np.linspace(0, len(listed[0][1]) - 1, CURVE_ROWS).round().astype(np.int64))
+    table = [{"run": curves.name_of(one), **points[place]} for one, points in listed for place in few]
+    sampler = None if given.job is not None else given.sampling
+    told = promise if sampler is None else f"{promise}, when {in_words(sampler)}"
+    document = {
+        "command": "curve",
+        "curves": [{**_about(one), "points": points} for one, points in listed],
+        "files": list(map(str, files)),
+        "inputs": {"runs": [*map(_about, asked)], "kind": given.kind, **limits},
+        "guarantee": promise,
+        "neighbors": relation,
+        "sampler": sampler,
+    }
+    return Answer(
+        document, [f"{told}.", *(f"wrote {path}" for path in files)], rows=() if given.quiet or files else table
+    )
+
+
+def _about(job: curves.Run | Job) -> Mapping[str, object]:
+    return job._asdict() if isinstance(job, curves.Run) else {"job": repr(job)}
+
+
 def report(given: Namespace) -> Answer:
     """A report, printed or written."""
     what: Keywords = _run(given) if given.job is None else {"job": job_of(given), **_records(given)}
@@ -185,8 +234,9 @@ def plan(given: Namespace) -> Answer:
     files = commands.files_of(given)
     after = {} if given.after is None else {"after": job_in(given.after)}
     as_number("head", given.head, Domain(1.0, math.inf))
-    run: Keywords = {**_records(given), "epochs": given.epochs, "neighbors": given.neighbors, **after}
-    table = plan_of(epsilon=given.epsilon, delta=given.delta, batch_sizes=given.batch_size, **run)
+    run: Keywords = {**as_given(given), **after, "neighbors": given.neighbors, "cost": given.cost}
+    run |= {**_records(given), "epochs": given.epochs, "batch_size": given.batch_size}
+    table = plan_of(epsilon=given.epsilon, delta=given.delta, **run)
     figure = plot.plan(table) if given.picture else None
     if given.csv:
         with atomic_output(given.csv, overwrite=given.overwrite) as temporary:
@@ -197,8 +247,9 @@ def plan(given: Namespace) -> Answer:
     hopeless = int(np.isinf(table["noise_multiplier"]).sum())
     each = f"No noise suffices for {hopeless} of {len(rows)} rows (inf). Each other" if hopeless else "Each"
     told = [
-        f"{each} row meets epsilon = {given.epsilon:g} at delta = {digits_up(table.attrs['delta'])}, Poisson batches, "
-        f"for data sets that differ by {RELATIONS[given.neighbors]}; least noise on the average gradient first.",
+        f"{each} row meets epsilon = {given.epsilon:g} at delta = {digits_up(table.attrs['delta'])}, "
+        f"when {in_words(given.sampling)}, for data sets that differ by {RELATIONS[given.neighbors]}; "
+        "least noise on the average gradient first.",
         *(f"wrote {path}" for path in files),
     ]
     more = [f"({len(rows) - given.head:,} more)"] if len(rows) > given.head else []

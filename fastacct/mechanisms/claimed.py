@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from fastacct.core.relations import Relation, both_ways
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
 from fastacct.losses.loss import Bracket, Pair
 
+if TYPE_CHECKING:
+    from fastacct.mechanisms.algebra import Mechanism
+
 _SAID: Final = {"decompose", "divergence", "divergence_given", "losses", "sample_losses", "sampled_gaussian"}
 """What says more of a mechanism than a pure guarantee."""
-Losses = Callable[[Any, Relation], object]
+Losses = Callable[..., object]
 
 
-def completed(cls: Any, base: type) -> None:
+def completed(cls: type[Mechanism], base: type[Mechanism]) -> None:
     """Refuse a class that would inherit guarantees, and check the losses that somebody else's returns.
 
     One that says a pure guarantee alone has the losses of the worst mechanism with this guarantee, as `PureDP` has.
@@ -28,13 +31,13 @@ def completed(cls: Any, base: type) -> None:
             )
     said = vars(cls).keys() & {*_SAID, "pure_epsilon"}
     if not cls.__module__.startswith("fastacct.") and ("losses" in said or said == {"pure_epsilon"}):
-        cls.losses = _losses(cls, vars(cls).get("losses"))
+        cls.losses = _losses(cls, vars(cls).get("losses"))  # type: ignore[assignment, method-assign]
 
 
-def _losses(cls: type, own: Losses | None) -> Losses:
+def _losses(cls: type[Mechanism], own: Losses | None) -> Callable[[Mechanism, Relation], Pair | None]:
     """What a class returns, checked, or the losses of its pure guarantee."""
 
-    def losses(self: Any, relation: Relation) -> Pair | None:
+    def losses(self: Mechanism, relation: Relation) -> Pair | None:
         if own is None:
             epsilon = float(self.pure_epsilon(both_ways(relation)))
             if 0.0 <= epsilon < math.inf:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import Bbox
 
 Drawn = TypeVar("Drawn")
 Color = tuple[float, float, float, float]
@@ -106,12 +109,55 @@ def finished(axis: Axes, title: str, key: Literal["best", "lower right", "upper 
     return cast("Figure", axis.get_figure())
 
 
-def styled(named: Mapping[str, Drawn], what: str) -> Iterator[tuple[str, Drawn, str, str]]:
+Several: TypeAlias = Mapping[str, Drawn] | Sequence[Drawn] | Drawn
+"""What pictures take: one thing, several in a list, or several with names."""
+
+
+def named(given: object, what: str, name_of: Callable[[Any], str] | None = None) -> list[tuple[str, Any]]:
+    """Names and things of `Several`: of a dict, of a list, or of a single thing."""
+    if isinstance(given, Mapping):
+        return [(str(name), one) for name, one in given.items()]
+    is_run = hasattr(given, "_fields")  # which is a tuple, too
+    several = [*given] if isinstance(given, list | tuple) and not is_run else [given]
+    return [(name_of(one) if name_of else f"{what}[{i}]", one) for i, one in enumerate(several)]
+
+
+def styled(
+    named: Mapping[str, Drawn] | Sequence[tuple[str, Drawn]], what: str
+) -> Iterator[tuple[str, Drawn, str, str]]:
     """Names, what is drawn as lines, and the colour and the dash of each; nothing to draw is refused."""
     if not named:
         raise ValueError(f"{what} is empty: nothing to draw")
-    for (name, one), (color, dash) in zip(named.items(), cycle(STYLES)):
+    pairs = named.items() if isinstance(named, Mapping) else named
+    for (name, one), (color, dash) in zip(pairs, cycle(STYLES)):
         yield name, one, color, dash
+
+
+def wrapped(name: str, letters: int) -> str:
+    """A name in lines of so many letters, broken at spaces."""
+    return textwrap.fill(name, letters, break_long_words=False)
+
+
+def spread(notes: Sequence[Annotation]) -> None:
+    """Move notes up, or down where there is no room, until none is on another nor outside its panel."""
+    if not notes:
+        return
+    axis = cast("Axes", notes[0].axes)
+    figure = cast("Figure", axis.get_figure())
+    figure.draw_without_rendering()  # only now it is known where things are
+    points, panel_box = 72.0 / figure.dpi, axis.get_window_extent()
+    placed: list[Bbox] = []
+    for note in sorted(notes, key=lambda one: one.xy[1]):
+        note.set_bbox({"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8})
+        x, y = note.xyann
+        box = note.get_window_extent()
+        for step in (*range(100), *range(-1, -100, -1)):
+            moved = box.translated(0.0, 0.25 * step * box.height)
+            is_inside = moved.y0 >= panel_box.y0 and moved.y1 <= panel_box.y1
+            if is_inside and not any(moved.overlaps(other) for other in placed):
+                break
+        note.xyann = x, y + 0.25 * step * box.height * points
+        placed.append(moved)
 
 
 def _png(figure: Figure) -> bytes:

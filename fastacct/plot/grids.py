@@ -11,6 +11,7 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import RELATIONS
+from fastacct.core.rounding import digits_up
 from fastacct.plot.figures import LARGE, MEDIUM, NARROWEST, SMALL, WIDE, log_scale, name_axes, new_figure
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.contour import QuadContourSet
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 LEVELS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 TITLE_CHARACTERS: Final = 130.0  # per inch of line and point of height
@@ -25,6 +27,9 @@ PANELS: Final = 8
 PANELS_PER_ROW: Final = 4
 NAMES: Final = {"noise_multiplier": "noise multiplier", "sample_rate": "sample rate (Poisson)", "steps": "steps"}
 AXES: Final = tuple(NAMES)
+MAP_CELLS: Final = 6
+"""Fewer cells a side are no map: they are drawn as numbers."""
+FRAME: Final = "#d55e00"
 
 
 def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Figure:
@@ -167,6 +172,37 @@ def draw_levels(axis: Axes, x: Cells, y: Cells, values: Cells, levels: Sequence[
         )
         # in the middle of each line, far from the frame; none on one that cuts a corner
         middles = [tuple(part[len(part) // 2]) for one in lines.allsegs for part in one if 4 * len(part) > len(x)]
+        place = (axis.transData - axis.transAxes).transform
+        middles = [at for at in middles if np.all(np.abs(place(at) - 0.5) < (0.42, 0.46))]
         for text in axis.clabel(lines, fmt=lambda level: f"{math.exp(level):g}", fontsize=SMALL, manual=middles):
             text.set_bbox({"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75})
     return filled
+
+
+def numbers_size(values: Cells) -> dict[str, float]:
+    """Width and height of a panel that shows so many numbers."""
+    rows, columns = values.shape
+    return {"width": max(NARROWEST, 1.4 + 0.75 * columns), "height": max(3.0, 1.4 + 0.36 * rows)}
+
+
+def draw_numbers(axis: Axes, x: Cells, y: Cells, values: Cells, framed: NDArray[np.bool_] | None = None) -> Axes:
+    """A table of numbers, rounded up to three digits, darker where they are larger; some are framed."""
+    from matplotlib import colormaps
+    from matplotlib.patches import Rectangle
+
+    rank = np.argsort(np.argsort(values, axis=None)).reshape(values.shape) / max(1, values.size - 1)
+    for (row, column), value in np.ndenumerate(values):
+        known = math.isfinite(value)
+        shade = colormaps["Blues"](0.05 + 0.45 * float(rank[row, column])) if known else "#eeeeee"
+        at = column - 0.5, row - 0.5
+        axis.add_patch(Rectangle(at, 1.0, 1.0, facecolor=shade, edgecolor="white"))
+        if framed is not None and framed[row, column]:
+            inside = at[0] + 0.05, at[1] + 0.05
+            axis.add_patch(Rectangle(inside, 0.9, 0.9, facecolor="none", edgecolor=FRAME, linewidth=2.0))
+        text = digits_up(value, 3) if known else "none" if value > 0.0 else "-"
+        axis.text(column, row, text, ha="center", va="center", fontsize=SMALL)
+    axis.set(xlim=(-0.5, len(x) - 0.5), ylim=(-0.5, len(y) - 0.5))
+    axis.set_xticks(range(len(x)), [f"{one:g}" for one in x])
+    axis.set_yticks(range(len(y)), [f"{one:,.0f}" for one in y])
+    axis.tick_params(length=0)
+    return axis

@@ -13,17 +13,33 @@ from fastacct.accountants.question import Job
 from fastacct.calibrate import calibrate
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_number
 from fastacct.core.rounding import digits_up
+from fastacct.curve import name_of
 from fastacct.epsilon import delta as smallest_delta
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.laplace import Laplace
 from fastacct.mechanisms.process import Process
-from fastacct.plot.figures import SMALL, STYLES, WIDE, finished, log_scale, name_axes, new_figure, panel, power, styled
+from fastacct.plot.figures import (
+    SMALL,
+    STYLES,
+    WIDE,
+    finished,
+    log_scale,
+    name_axes,
+    named,
+    new_figure,
+    panel,
+    power,
+    styled,
+    wrapped,
+)
 from fastacct.utility import utility
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from fastacct.plot.figures import Several
 
 _BLUE, _RED, _GREEN = (color for color, _ in STYLES[:3])
 _Keywords = dict[str, Any]
@@ -63,8 +79,10 @@ def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: 
     return finished(axis, rf"$\sigma = {noise_multiplier:g}$, {size}")
 
 
-def budget(releases: Mapping[str, Job], *, epsilon: float, delta: float) -> Figure:
+def budget(releases: Several[Job], *, epsilon: float, delta: float) -> Figure:
     """Draw how releases spend a budget, in their order; one that does not fit is refused, and drawn in red.
+
+    `releases`: a job, a list of jobs, or a dict {name: job}.
 
     **Guarantee.** Heights are certified upper bounds of what all accepted releases cost together.
 
@@ -76,7 +94,8 @@ def budget(releases: Mapping[str, Job], *, epsilon: float, delta: float) -> Figu
     """
     axis = panel(height=3.8)
     spent, before = Process(), 0.0
-    for place, job in enumerate(releases.values()):
+    listed = named(releases, "releases", name_of)
+    for place, (_, job) in enumerate(listed):
         cost = float(smallest_epsilon(spent + job, delta=delta))
         fits, top = cost <= epsilon, min(cost, 1.5 * epsilon)
         face, edge, hatch = (_BLUE, _BLUE, "") if fits else ("none", _RED, "//")
@@ -87,7 +106,7 @@ def budget(releases: Mapping[str, Job], *, epsilon: float, delta: float) -> Figu
             spent, before = spent + job, cost
     axis.axhline(epsilon, color="black", linewidth=1.0, linestyle="--")
     axis.annotate("budget", (-0.45, epsilon), (0, 3), textcoords="offset points", fontsize=SMALL)
-    axis.set_xticks(range(len(releases)), [*releases], fontsize=SMALL)
+    axis.set_xticks(range(len(listed)), [wrapped(name, 90 // len(listed)) for name, _ in listed], fontsize=SMALL)
     axis.margins(y=0.15)
     name_axes(axis, "", rf"$\varepsilon$ spent at $\delta = {power(delta)}$")
     return finished(axis, "")

@@ -8,24 +8,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastacct.plot.figures import finished, log_scale, name_axes, panel, power, styled
+from fastacct.curve import name_of
+from fastacct.plot.figures import finished, log_scale, name_axes, named, panel, power, styled, wrapped
+from fastacct.privacy_loss import PrivacyLoss
+from fastacct.privacy_loss import privacy_loss as loss_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from fastacct.accountants.question import Job
     from fastacct.curve import AccuracyCurve
     from fastacct.mechanisms.error import ErrorLaw
+    from fastacct.plot.figures import Several
     from fastacct.privacy_loss import PrivacyLoss
     from fastacct.utility import NetworkGain
 
 
-def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
+def accuracy(curves: Several[AccuracyCurve]) -> Figure:
     """Draw epsilon over the error, a line per mechanism: left and down is better.
 
     **Guarantee.** Epsilons are certified upper bounds, errors are exact or bounds, as `fastacct.utility` says.
 
-    `curves` are made by `fastacct.curve.accuracy_curve`; their order is that of the legend.  ValueError without any.
+    `curves` (one, a list, or a dict with names) are made by `fastacct.curve.accuracy_curve`; their order is that of the
+    legend.  ValueError without any.
 
     Examples
     --------
@@ -34,14 +40,12 @@ def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
     >>> curves = {one.__name__: fa.curve.accuracy_curve(one, noises, delta=1e-6) for one in (fa.Laplace, fa.Gaussian)}
     >>> figure = accuracy(curves)
     """
-    axis = panel()
-    for name, curve, color, dash in styled(curves, "curves"):
+    axis, pairs = panel(), named(curves, "curves")
+    for name, curve, color, dash in styled(pairs, "curves"):
         axis.plot(curve.error, curve.epsilon, dash, color=color, linewidth=2.0, label=name)
-    errors, epsilons = (
-        np.concatenate([getattr(one, side) for one in curves.values()]) for side in ("error", "epsilon")
-    )
+    errors, epsilons = (np.concatenate([getattr(one, side) for _, one in pairs]) for side in ("error", "epsilon"))
     _log_plane(axis, errors.tolist(), epsilons.tolist())
-    chances, deltas = ({getattr(one, side) for one in curves.values()} for side in ("beta", "delta"))
+    chances, deltas = ({getattr(one, side) for _, one in pairs} for side in ("beta", "delta"))
     said = f" with probability {chances.pop():g}" if len(chances) == 1 else ""
     at = f" at $\\delta = {power(deltas.pop())}$" if len(deltas) == 1 else ""
     name_axes(axis, f"error that is exceeded{said}", f"$\\varepsilon${at} (certified upper bound)")
@@ -97,8 +101,10 @@ def network_gain(gains: Mapping[str, Mapping[int, NetworkGain]]) -> Figure:
     return finished(axis, "What one participant learns", "best")
 
 
-def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -> Figure:
+def privacy_loss(losses: Several[PrivacyLoss | Job], *, smallest: float = 1e-6) -> Figure:
     """Draw the probability that the loss is above epsilon, down to `smallest`.
+
+    `losses`: a job, a list of jobs, or a dict {name: job}; also results of `fastacct.privacy_loss`.
 
     **Guarantee.** Lines are certified upper bounds.  Thin: exp(-(epsilon - mu)^2 / (2 tau^2)), what
     mean-concentrated DP with the loss's own mu and tau says.  ValueError without any loss.
@@ -106,14 +112,15 @@ def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -
     Examples
     --------
     >>> import fastacct as fa
-    >>> figure = privacy_loss({"Laplace, 10 times": fa.privacy_loss(fa.Laplace(1.0) * 10)})
+    >>> figure = privacy_loss({"Laplace, 10 times": fa.Laplace(1.0) * 10})
     """
     axis = panel()
-    for name, loss, color, dash in styled(losses, "losses"):
+    for name, one, color, dash in styled(named(losses, "losses", _name_of), "losses"):
+        loss = one if isinstance(one, PrivacyLoss) else loss_of(one)
         ends = float(loss.quantile(0.999).lower), float(loss.quantile(smallest).upper)
         low, high = max(ends[0], -700.0), min(ends[1], 700.0)
         at = np.linspace(low - 0.05 * (high - low), high + 0.05 * (high - low) + 1e-9, 400)
-        axis.plot(at, np.asarray(loss.exceeds(at).upper), dash, color=color, linewidth=2.0, label=name)
+        axis.plot(at, np.asarray(loss.exceeds(at).upper), dash, color=color, linewidth=2.0, label=wrapped(name, 56))
         mu, tau = loss.concentration
         if 0.0 < tau < math.inf:
             beyond = mu + tau * np.linspace(0.0, math.sqrt(-2.0 * math.log(smallest)), 200)
@@ -121,6 +128,10 @@ def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -
     log_scale(axis, axis.yaxis, smallest, 1.5)
     name_axes(axis, r"$\varepsilon$", r"$P[L > \varepsilon]$")
     return finished(axis, r"Privacy loss $L$ (thin: its sub-Gaussian bound)", "best")
+
+
+def _name_of(one: PrivacyLoss | Job) -> str:
+    return repr(one) if isinstance(one, PrivacyLoss) else name_of(one)
 
 
 def _log_plane(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:

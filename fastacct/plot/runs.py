@@ -4,72 +4,130 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+import fastacct.curve as curve
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants import RDP
 from fastacct.core.inputs import Cells, Reals
-from fastacct.core.relations import Relation
+from fastacct.core.relations import DIRECTIONS, RELATIONS, Relation, as_relation
 from fastacct.core.rounding import digits_up
+from fastacct.core.words import did_you_mean
+from fastacct.curve import PrivacyCurve
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
-from fastacct.plot.figures import SMALL, WIDE, colors, finished, legend, log_scale, name_axes, panel, power, styled
-from fastacct.plot.grids import draw_levels
+from fastacct.plot.figures import (
+    SMALL,
+    WIDE,
+    colors,
+    finished,
+    legend,
+    log_scale,
+    name_axes,
+    named,
+    panel,
+    power,
+    spread,
+    styled,
+    wrapped,
+)
+from fastacct.plot.grids import FRAME, MAP_CELLS, draw_levels, draw_numbers, numbers_size
+from fastacct.run import refused
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from fastacct.accountants.question import Job
-    from fastacct.curve import PrivacyCurve
+    from fastacct.plot.figures import Several
 
+_Keywords = dict[str, Any]
 _NAMED: Final = {
     "noise_multiplier": "Noise multiplier",
     "noise_on_mean": "Noise on the mean gradient (over the clipping norm)",
     "noise_on_average": "Noise on the average gradient of the run",
     "tpr_at_1_percent": "True positives at 1 % false positives",
 }
-_DASHES: Final = {"remove": "-", "add": "--"}
+_DASHES: Final = {**dict.fromkeys(RELATIONS, "-"), "add": "--"}
+_LETTERS: Final = 28
+"""In a line of the legend of privacy curves."""
 
 
-def privacy_curves(curves: Sequence[PrivacyCurve]) -> Figure:
-    """Draw delta over epsilon: one colour per run, adding a record dashed, the certified interval shaded.
+def privacy_curves(
+    jobs: Several[PrivacyCurve | curve.Run | Job],
+    *,
+    neighbors: Relation = "add_remove",
+    smallest_delta: float = 1e-12,
+    points: int = 101,
+) -> Figure:
+    """Draw delta over epsilon: one colour per job, adding a record dashed, the certified interval shaded.
 
     **Guarantee.** The lines are the certified upper bounds; the shade reaches down to the lower bounds and is rarely
     visible.
 
-    The vertical axis ends where the first curve ends that ends.  ValueError without any curve.
+    Parameters
+    ----------
+    jobs : job, list of jobs, or dict {name: job}
+        Also what `fastacct.curve.privacy_curve` returns, which is drawn as it is.
+    neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
+        "add_remove": both directions, a line each.
+    smallest_delta, points
+        As in `fastacct.curve.privacy_curve`.
+
+    The vertical axis ends where the first curve ends that still falls; one that does not is drawn on, level.
+    ValueError without any job.
 
     Examples
     --------
-    >>> from fastacct.curve import Run, privacy_curve
-    >>> figure = privacy_curves([privacy_curve(Run(1.0, 0.01, 100), way, points=9) for way in ("remove", "add")])
+    >>> import fastacct as fa
+    >>> step = fa.Gaussian(1.0).poisson(0.01)
+    >>> figure = privacy_curves({"training": step * 100, "with counts": step * 100 + fa.Laplace(10.0)}, points=9)
     """
-    runs = dict.fromkeys(curve.run for curve in curves)
-    color = dict(zip(runs, colors(len(runs), "curves"), strict=True))
+    relation = as_relation(neighbors)
+    ways = DIRECTIONS[relation] if relation == "add_remove" else (relation,)
+    limits: _Keywords = {"smallest_delta": smallest_delta, "points": points}
+    curves: list[tuple[str, PrivacyCurve]] = []
+    for name, one in named(jobs, "jobs", _name_of):
+        own = [one] if isinstance(one, PrivacyCurve) else [curve.privacy_curve(one, way, **limits) for way in ways]
+        curves += [(name, each) for each in own]
+    return _drawn(curves)
+
+
+def _name_of(one: PrivacyCurve | curve.Run | Job) -> str:
+    return curve.name_of(one.job if isinstance(one, PrivacyCurve) else one)
+
+
+def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
+    """Privacy curves with the names of their jobs."""
+    names, curves = dict.fromkeys(name for name, _ in labelled), [one for _, one in labelled]
+    color = dict(zip(names, colors(len(names), "jobs"), strict=True))
     axis = panel(width=WIDE)
-    bounds = [np.stack([curve.log_delta_lower, curve.log_delta_upper]) / math.log(10.0) for curve in curves]
-    floor = min(-1.0, max(float(upper[np.isfinite(upper)].min(initial=0.0)) for _, upper in bounds))
-    for curve, both in zip(curves, bounds, strict=True):
+    bounds = [np.stack([one.log_delta_lower, one.log_delta_upper]) / math.log(10.0) for one in curves]
+    last = max(float(one.epsilon[-1]) for one in curves)
+    ends = {float(upper[np.isfinite(upper)].min(initial=0.0)): upper[-2:] for _, upper in bounds}
+    floor = min(-1.0, max((low for low, (x, y) in ends.items() if y < x), default=min(ends)))
+    for (name, one), both in zip(labelled, bounds, strict=True):
         lower, upper = np.clip(both, 2 * floor, 0.0)
-        axis.fill_between(curve.epsilon, lower, upper, color=color[curve.run], alpha=0.2, linewidth=0)
-        axis.plot(curve.epsilon, upper, _DASHES[curve.direction], color=color[curve.run], linewidth=1.6)
-    entries = [(str(run), "-", own) for run, own in color.items()]
-    ways = dict.fromkeys(curve.direction for curve in curves)
-    entries += [(f"{way} a record", _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in ways]
+        x = np.append(one.epsilon, last)  # delta does not grow
+        axis.fill_between(one.epsilon, lower, upper, color=color[name], alpha=0.2, linewidth=0)
+        axis.plot(x, np.append(upper, upper[-1]), _DASHES[one.neighbors], color=color[name], linewidth=1.6)
+    entries = [(wrapped(name, _LETTERS), "-", own) for name, own in color.items()]
+    relations = dict.fromkeys(one.neighbors for one in curves)
+    entries += [(RELATIONS[way], _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in relations]
     for label, dash, own in entries:
         axis.plot([], [], dash, color=own, linewidth=1.6, label=label)
-    axis.set(xlim=(0.0, max(float(curve.epsilon[-1]) for curve in curves)), ylim=(floor, 0.0))
+    axis.set(xlim=(0.0, last), ylim=(floor, 0.0))
     name_axes(axis, "epsilon", "delta")
     from matplotlib.ticker import MaxNLocator
 
     axis.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axis.yaxis.set_major_formatter(lambda value, _: f"$10^{{{value:.0f}}}$" if value else "1")
-    figure = finished(axis, "Certified privacy curves (Poisson sampling)")
+    figure = finished(axis, "Certified privacy curves")
     legend(figure, len(entries))
     return figure
 
@@ -82,27 +140,42 @@ def epsilon_over_epochs(
     epochs: Sequence[float],
     delta: float,
     axis: Axes | None = None,
+    **run: object,
 ) -> Figure:
     """Draw the exact epsilon over the epochs, a line per noise multiplier; thin: what Rényi DP proves.
 
-    **Guarantee.** Certified upper bounds, Poisson sampling, add or remove.  `axis`: draw there, in a figure of yours.
+    **Guarantee.** Certified upper bounds.  `axis`: draw there, in a figure of yours.  `neighbors`, `sampling` and what
+    belongs to it are as in `fastacct.dpsgd.epsilon`; thin lines are of Poisson samples, with no record replaced.
 
     Examples
     --------
     >>> figure = epsilon_over_epochs([0.8, 1.0], records=50_000, batch_size=512, epochs=[1, 10, 100], delta=1e-5)
     """
-    axis, seen = panel(axis), []
-    x, rate = np.sort(np.asarray(epochs, dtype=np.float64)), batch_size / records
+    refused(run, ("sample_rate", "steps", "history", "accountant"), "a picture over epochs: do not give {}")
+    axis, seen, notes = panel(axis), [], []
+    x = np.sort(np.asarray(epochs, dtype=np.float64))
+    sizes: _Keywords = {"records": records, "batch_size": batch_size, "epochs": x, "delta": delta, **run}
+    is_usual = run.get("sampling", "poisson") == "poisson" and run.get("neighbors") != "replace_one"
     for _, noise, color, dash in styled({repr(one): one for one in noise_multiplier}, "noise_multiplier"):
-        for accountant, width in ((None, 2.2), (RDP(), 0.8)):
-            y = dpsgd.epsilon(noise_multiplier=noise, sample_rate=rate, epochs=x, delta=delta, accountant=accountant)
+        for accountant, width in ((None, 2.2), (RDP(), 0.8))[: 1 + is_usual]:
+            y = dpsgd.epsilon(noise_multiplier=noise, accountant=accountant, **sizes)
             axis.plot(x, y, dash if width > 1.0 else "-", color=color, linewidth=width)
             seen.append(np.asarray(y))
-        axis.text(x[-1], float(seen[-2][-1]), f" $\\sigma$ = {noise:g}", color=color, fontsize=SMALL, va="center")
+        at = x[-1], float(seen[-1 - is_usual][-1])
+        note: _Keywords = {
+            "xytext": (4, 0),
+            "textcoords": "offset points",
+            "va": "center",
+            "color": color,
+            "fontsize": SMALL,
+        }
+        notes.append(axis.annotate(f"$\\sigma$ = {noise:g}", at, **note))
     log_scale(axis, axis.xaxis, float(x[0]), float(x[-1]))
     log_scale(axis, axis.yaxis, 0.8 * float(np.min(seen)), 1.2 * float(np.max(seen)))
     name_axes(axis, "epochs", rf"$\varepsilon$ at $\delta = {power(delta)}$")
-    return finished(axis, "Privacy spent (thin: Rényi DP)")
+    figure = finished(axis, "Privacy spent" + (" (thin: Rényi DP)" if is_usual else ""))
+    spread(notes)
+    return figure
 
 
 def noise_map(
@@ -114,54 +187,82 @@ def noise_map(
     epochs: Sequence[float],
     levels: Sequence[float] = (0.5, 0.6, 0.7, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0),
     axis: Axes | None = None,
+    **run: object,
 ) -> Figure:
     """Draw the smallest noise multiplier that meets a target, over batch size and epochs.
 
-    **Guarantee.** Each point of the grid meets the target, Poisson sampling, add or remove; lines are interpolated.
+    **Guarantee.** Each point of the grid meets the target; lines are interpolated.  Fewer than 6 batch sizes or numbers
+    of epochs are a table of numbers, rounded up.
+
+    `neighbors`, `sampling` and what belongs to it are as in `fastacct.dpsgd.noise_multiplier`.
 
     Examples
     --------
     >>> figure = noise_map(epsilon=3.0, delta=1e-5, records=50_000, batch_size=[64, 512, 4096], epochs=[1, 10, 100])
     """
-    axis = panel(axis)
-    x, y = (np.sort(np.asarray(one, dtype=np.float64)) for one in (epochs, batch_size))
-    found = dpsgd.noise_multiplier(epsilon=epsilon, delta=delta, records=records, batch_size=y[:, None], epochs=x)
-    draw_levels(axis, x, y, np.asarray(found), _around(levels, np.asarray(found)))
+    refused(run, ("noise_multiplier", "sample_rate", "steps", "history"), "a map chooses the run: do not give {}")
+    x, y = (np.unique(np.asarray(one, dtype=np.float64)) for one in (epochs, batch_size))
+    sizes: _Keywords = {"records": records, "batch_size": y[:, None], "epochs": x, **run}
+    found = np.asarray(dpsgd.noise_multiplier(epsilon=epsilon, delta=delta, **sizes))
+    axis = _map(axis, x, y, np.broadcast_to(found, (y.size, x.size)), levels)
     name_axes(axis, "epochs", f"batch size (of {records:,})", grid=False)
     return finished(axis, rf"Noise multiplier for $\varepsilon = {epsilon:g}$, $\delta = {power(delta)}$")
 
 
-def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | None = None) -> Figure:
-    """Draw a column of `fastacct.plan` over batch size and epochs; dots: rows on the front.
+def _map(
+    axis: Axes | None,
+    x: Cells,
+    y: Cells,
+    values: Cells,
+    levels: Sequence[float],
+    framed: NDArray[np.bool_] | None = None,
+) -> Axes:
+    """Values over epochs and batch sizes: as colours with lines, or of a small grid as numbers; some are marked."""
+    if min(values.shape) < MAP_CELLS:
+        return draw_numbers(panel(axis, **numbers_size(values)), x, y, values, framed)
+    axis = panel(axis)
+    draw_levels(axis, x, y, values, _around(levels, values))
+    if framed is not None:
+        rows, columns = np.nonzero(framed)
+        axis.plot(x[columns], y[rows], "o", color=FRAME, markersize=4, clip_on=False)
+    return axis
 
-    **Guarantee.** Each row of the table meets the target; lines are interpolated between them.
+
+def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | None = None) -> Figure:
+    """Draw a column of `fastacct.plan` over batch size and epochs, with marks on the rows of its front.
+
+    **Guarantee.** Each row of the table meets the target; lines are interpolated between them.  Fewer than 6 batch
+    sizes or numbers of epochs are a table of numbers, rounded up to three digits.
 
     Examples
     --------
     >>> import fastacct as fa
     >>> run = dict(records=50_000, epsilon=3.0, delta=1e-5)
-    >>> figure = plan(fa.plan(**run, batch_sizes=[64, 512, 4096], epochs=[1, 10, 100]))
+    >>> figure = plan(fa.plan(**run, batch_size=[64, 512, 4096], epochs=[1, 10, 100]))
     """
     if column not in table.columns:
-        raise ValueError(f"column = {column!r} is not one of {', '.join(table.columns[3:-1])}")
-    cells = table.pivot(index="batch_size", columns="epochs", values=column)
-    values = cells.to_numpy()
-    if min(cells.shape) < 2 or not (np.isfinite(values) & (values > 0.0)).all():
-        raise ValueError(f"a map needs two batch sizes, two numbers of epochs and positive finite {column}")
-    axis = panel(axis)
+        known = [name for name in table.columns if name not in ("batch_size", "epochs", "on_front")]
+        raise ValueError(f"column = {column!r} is not one of {', '.join(known)}{did_you_mean(column, known)}")
+    cells, front = (table.pivot(index="batch_size", columns="epochs", values=name) for name in (column, "on_front"))
+    values = cells.to_numpy(dtype=np.float64)
+    if min(cells.shape) >= MAP_CELLS and not (np.isfinite(values) & (values > 0.0)).all():
+        raise ValueError(f"a map of 6 by 6 cells and more needs positive finite {column}")
     x, y = (np.asarray(one, dtype=np.float64) for one in (cells.columns, cells.index))
-    tens = range(math.floor(math.log10(values.min())), math.ceil(math.log10(values.max())))
+    seen = values[np.isfinite(values) & (values > 0.0)]
+    tens = range(math.floor(math.log10(seen.min(initial=1e300))), math.ceil(math.log10(seen.max(initial=1e-300))))
     round_ones = [digit * 10.0**k for k in tens for digit in (1, 1.5, 2, 3, 5, 7)] + [10.0**tens.stop]
-    draw_levels(axis, x, y, values, _around(round_ones, values))
-    front = table[table["on_front"]]
-    axis.plot(front["epochs"], front["batch_size"], "o", color="#d55e00", markersize=4, clip_on=False)
+    axis = _map(axis, x, y, values, round_ones, front.to_numpy(dtype=bool))
     name_axes(axis, "epochs", f"batch size (of {table.attrs['records']:,.0f})", grid=False)
     goal = rf"$\varepsilon = {table.attrs['epsilon']:g}$, $\delta = {power(table.attrs['delta'])}$"
-    return finished(axis, f"{_NAMED.get(column, column)} for {goal}")
+    marks = "framed" if min(values.shape) < MAP_CELLS else "dots"
+    cost = table.attrs.get("cost", "epochs").replace("_", " ")
+    title = f"{_NAMED.get(column, column.replace('_', ' ').capitalize())} for {goal}"
+    more = "costs more" if cost == "cost" else f"costs more {cost}"
+    return finished(axis, f"{title}\n{marks}: less noise on the average {more}")
 
 
 def tradeoff(
-    jobs: dict[str, Job],
+    jobs: Several[curve.Run | Job],
     *,
     delta: float = 1e-5,
     smallest: float = 1e-4,
@@ -172,7 +273,9 @@ def tradeoff(
 ) -> Figure:
     """Draw the largest true-positive rate of any attack; thin: what (epsilon, delta) alone would allow.
 
-    **Guarantee.** No attack is above a line.  `marked`: false-positive rates with a labelled point.
+    **Guarantee.** No attack is above a line.
+
+    `jobs`: a job, a list of jobs, or a dict {name: job}.  `marked`: false-positive rates with a labelled point.
 
     Examples
     --------
@@ -180,22 +283,28 @@ def tradeoff(
     >>> figure = tradeoff({"my run": fa.Gaussian(1.0408).poisson(512 / 50_000) * 2930}, marked=[0.01])
     """
     axis = panel(axis)
-    fpr = np.geomspace(smallest, 1.0, 61)
-    for name, job, color, dash in styled(jobs, "jobs"):
-        axis.plot(fpr, tpr_at_fpr(job, fpr, neighbors=neighbors), dash, color=color, linewidth=2.2, label=name)
+    fpr, marks = np.geomspace(smallest, 1.0, 61), np.atleast_1d(np.asarray(marked, dtype=np.float64))
+    notes = []
+    for name, one, color, dash in styled(named(jobs, "jobs", curve.name_of), "jobs"):
+        job = one.job if isinstance(one, curve.Run) else one
+        found = np.asarray(tpr_at_fpr(job, np.append(fpr, marks), neighbors=neighbors))
+        axis.plot(fpr, found[: fpr.size], dash, color=color, linewidth=2.2, label=wrapped(name, 2 * _LETTERS))
         if thin:
             epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
             axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
-        for at in np.atleast_1d(np.asarray(marked, dtype=np.float64)).tolist():
-            found = float(tpr_at_fpr(job, at, neighbors=neighbors))
-            axis.plot([at], [found], "o", color=color, markersize=4)
-            note = f"{digits_up(100.0 * found, 3)} % at {100.0 * at:g} %"
-            axis.annotate(note, (at, found), (-6, 5), textcoords="offset points", ha="right", fontsize=SMALL)
+        for at, tpr in zip(marks.tolist(), found[fpr.size :].tolist(), strict=True):
+            axis.plot([at], [tpr], "o", color=color, markersize=4)
+            note = f"{digits_up(100.0 * tpr, 3)} % at {100.0 * at:g} %"
+            where: _Keywords = {"xytext": (-6, 5), "textcoords": "offset points", "ha": "right"}
+            notes.append(axis.annotate(note, (at, tpr), **where, fontsize=SMALL, color=color))
     axis.plot([smallest, 1.0], [smallest, 1.0], ":", color="grey", label="guessing")
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)
     name_axes(axis, "false-positive rate", "true-positive rate (at most)")
-    return finished(axis, r"What an attack can do (thin: by $\varepsilon$, $\delta$ alone)", "lower right")
+    title = "What an attack can do" + (r" (thin: by $\varepsilon$, $\delta$ alone)" if thin else "")
+    figure = finished(axis, title, "lower right")
+    spread(notes)
+    return figure
 
 
 def _around(levels: Sequence[float], values: Cells) -> Sequence[float]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Unpack
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import numpy as np
 
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants.question import CurveOptions
 from fastacct.core.extras import import_extra
-from fastacct.core.inputs import MAX_STEPS, POSITIVE, Cells, Domain, Reals, as_cells, as_number, check_memory
+from fastacct.core.inputs import MAX_STEPS, POSITIVE, Cells, Domain, as_cells, as_choice, as_number, check_memory
 from fastacct.core.relations import both_ways
 from fastacct.core.version import __version__
+from fastacct.core.words import refuse_unknown, written_out
 from fastacct.run import Run, as_delta, parameters, process_of, refused
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import ArrayLike
 
     from fastacct.accountants.question import Job
 
@@ -25,14 +29,15 @@ _SIZES: Final = Domain(1.0, MAX_STEPS, integer=True)
 _ARRAYS: Final = 10
 """Columns of a plan."""
 _COLUMNS: Final = ("batch_size", "epochs", "noise_multiplier")
-_CHOSEN: Final = ("noise_multiplier", "steps", "sample_rate", "history", "batch_size", "accountant")
+_CHOSEN: Final = ("noise_multiplier", "steps", "sample_rate", "history", "accountant")
+_NEEDED: Final = ("epsilon", "delta", "records", "batch_size", "epochs")
 
 
 def plan(
     *,
-    epsilon: float,
-    delta: float | str,
-    batch_sizes: Reals,
+    epsilon: float | None = None,
+    delta: float | str | None = None,
+    cost: str | Callable[[pd.DataFrame], ArrayLike] = "epochs",
     after: Job | None = None,
     **run: Unpack[Run],
 ) -> pd.DataFrame:
@@ -56,7 +61,8 @@ def plan(
     noise_per_epochs         Percent of noise multiplier that 1 % more epochs cost; estimated, NaN below 10 steps.
     noise_per_batch_size     The same for a larger batch.  Above 1, larger batches have more noise on the mean.
     noise_per_epsilon        The same for a larger epsilon: it is negative.
-    on_front                 No other row has at most its epochs and at most its noise_on_average.
+    cost                     Of a row, where `cost` is a function.
+    on_front                 No other row has at most its cost and at most its noise_on_average.
     =======================  =========================================================================================
 
     Parameters
@@ -65,8 +71,11 @@ def plan(
         Of the data set.
     epsilon, delta : float
         The target; delta also in words, "1/n".
-    batch_sizes, epochs : array of numbers
+    batch_size, epochs : array of numbers
         All combinations.
+    cost : str or function
+        What a run costs you: a column, such as "epochs" (computing), "batch_size" (memory) or "steps" (updates), or a
+        function of the table, such as `lambda t: t.epochs * (1 + t.batch_size / 1024)`.  The front is for it.
     after : job, optional
         What has been released already: it and the run together meet the target.  Then no `noise_per_` columns.
     neighbors, sampling, at_most, bands, bins, selected, threads
@@ -80,28 +89,32 @@ def plan(
     Raises
     ------
     ValueError, TypeError
-        As `dpsgd.noise_multiplier`; a batch of more than `records`.  ModuleNotFoundError without pandas.
+        As `dpsgd.noise_multiplier`; a batch of more than `records`, a cost that is no column.  ModuleNotFoundError
+        without pandas.
 
     Examples
     --------
     >>> import fastacct as fa
-    >>> table = fa.plan(records=50_000, epsilon=3.0, delta=1e-5, batch_sizes=[256, 1024, 4096], epochs=[10, 30])
+    >>> table = fa.plan(records=50_000, epsilon=3.0, delta=1e-5, batch_size=[256, 1024, 4096], epochs=[10, 30])
     >>> table[["batch_size", "epochs", "steps", "noise_multiplier"]].round(3).head(2).values.tolist()
     [[4096.0, 30.0, 367.0, 2.362], [1024.0, 30.0, 1465.0, 1.322]]
     """
     pandas = import_extra("pandas", "sweep")
+    run = _renamed(run)
+    refuse_unknown(run, {**Run.__annotations__, **dict.fromkeys(("epsilon", "delta", "cost", "after"))})
     refused(run, _CHOSEN, "plan chooses the run: do not give {}")
-    if missing := [name for name in ("records", "epochs") if run.get(name) is None]:
+    needed: dict[str, object] = {"epsilon": epsilon, "delta": delta, **run}
+    if missing := [name for name in _NEEDED if needed.get(name) is None]:
         raise TypeError(f"missing {', '.join(missing)}")
-    given = as_cells("batch_sizes", batch_sizes, _SIZES), as_cells("epochs", run["epochs"], POSITIVE)
+    given = as_cells("batch_size", run["batch_size"], _SIZES), as_cells("epochs", run["epochs"], POSITIVE)
     sizes, passes = map(np.unique, given)
     try:
         check_memory((sizes.size, passes.size), _ARRAYS)
     except MemoryError as error:
-        raise MemoryError(f"batch_sizes and epochs: {error}") from None
+        raise MemoryError(f"batch_size and epochs: {error}") from None
     batch, length = (one.ravel() for one in np.meshgrid(sizes, passes, indexing="ij"))
     run["records"] = records = as_number("records", run["records"], _SIZES)
-    goal, share = as_number("epsilon", epsilon), as_delta(delta, run)
+    goal, share = as_number("epsilon", needed["epsilon"]), as_delta(delta, run)
     if share.ndim:
         raise TypeError("delta must be one number")
     run["batch_size"], run["epochs"] = batch, length
@@ -121,11 +134,25 @@ def plan(
     columns["tpr_at_1_percent"] = np.asarray(tpr_at_fpr(whole, FPR, **both))
     if after is None and run.get("sampling", "poisson") == "poisson" and run.get("neighbors") != "replace_one":
         columns |= _slopes(goal, float(share), noise, known, options)
-    columns["on_front"] = _front(length, columns["noise_on_average"])
     table = pandas.DataFrame(columns).sort_values(["noise_on_average", "epochs"], ignore_index=True)
+    name = "cost" if callable(cost) else as_choice("cost", cost, tuple(columns))
+    if callable(cost):
+        table[name] = cost(table)
+    table["on_front"] = _front(*(table[one].to_numpy(np.float64) for one in (name, "noise_on_average")))
     how = {name: value for name, value in run.items() if name not in (*_COLUMNS, "threads")}
-    table.attrs = {"epsilon": goal, "delta": float(share), **how, "fastacct_version": __version__}
+    table.attrs = {"epsilon": goal, "delta": float(share), **how, "cost": name, "fastacct_version": __version__}
     return table
+
+
+def _renamed(run: Run) -> Run:
+    """The run with its batch sizes under their present name."""
+    sizes, rest = run.get("batch_sizes"), {name: value for name, value in run.items() if name != "batch_sizes"}
+    if sizes is None:
+        return run
+    if run.get("batch_size") is not None:
+        raise TypeError("give batch_size, and no batch_sizes, which is its former name")
+    warnings.warn("batch_sizes is now called batch_size", DeprecationWarning, stacklevel=3)
+    return cast("Run", {**rest, "batch_size": sizes})
 
 
 def _slopes(
@@ -145,10 +172,13 @@ def _slopes(
         }
 
 
-def _front(epochs: Cells, noise: Cells) -> Cells:
-    """Which rows have less noise than all of fewer epochs, and than the others of as many."""
+def _front(cost: Cells, noise: Cells) -> Cells:
+    """Which rows have less noise than all that cost less, and than the others that cost as much."""
     front, least = np.zeros(noise.size, dtype=bool), np.inf
-    for row in np.lexsort((noise, epochs)):
+    for row in np.lexsort((noise, cost)):
         front[row] = noise[row] < least
         least = min(least, float(noise[row]))
     return front
+
+
+written_out(Run.__annotations__, [plan])

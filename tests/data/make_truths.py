@@ -4,7 +4,7 @@
 
 Columns: quantity, sigma, sample_rate, steps, target (floats, shortest decimals that read back to the same double), word
 (direction of the exact quantities, conversion of the others) and value (20 significant digits, certified to `DIGITS`).
-`tests/test_truths.py` computes some of them again.
+`tests/reference/test_truths.py` computes some of them again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,24 @@
+"""The map of the tests: files that tests/README.md names exist, every folder is on it, and no test file is too long."""
+
+import re
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+MAP = (TESTS / "README.md").read_text()
+FILES = sorted(TESTS.rglob("test_*.py"))
+
+
+def test_files_that_the_map_names_exist():
+    named = re.findall(r"`([a-z_/]+\.(?:py|sh))`", MAP)
+    assert len(named) > 30
+    places = (TESTS, TESTS / "kernels", TESTS / "tools", TESTS.parent, TESTS.parent / "fastacct")
+    assert [one for one in named if not any((place / one).exists() for place in places)] == []
+
+
+def test_every_test_is_in_a_folder_of_the_map():
+    folders = {path.relative_to(TESTS).parts[0] for path in FILES}
+    assert {one for one in folders if f"`{one}`" not in MAP} == set()
+
+
+def test_no_test_file_has_more_than_400_lines():
+    assert [path.name for path in FILES if path.read_text().count("\n") > 400] == []

@@ -1,0 +1,109 @@
+"""Which tests run when: each has a target, what is named is there, tests of a file are found in a minute."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests import costs, near, tiers
+
+TABLE = {
+    "functions": {"a/test_a.py": {"test_b": 7.0}},
+    "dear": {"a/test_a.py": {"test_b[2]": 6.0, "test_c": 3.0}},
+}
+FILES = sorted(path.relative_to(costs.TESTS).as_posix() for path in costs.TESTS.rglob("test_*.py"))
+
+
+def test_every_target_is_there():
+    makefile = (near.ROOT / "Makefile").read_text()
+    for tier in tiers.TIERS:
+        assert re.search(rf"^{tier}:", makefile, re.MULTILINE), tier
+
+
+@pytest.mark.parametrize("begin", [*tiers.QUICK, *tiers.CAMPAIGN, *tiers.FORM])
+def test_what_is_named_is_there(begin):
+    file, _, case = begin.partition("::")
+    assert any(one.startswith(file) for one in FILES)
+    assert not case or any(one.startswith(case.partition("[")[0]) for one in near.tests_of(costs.TESTS / file))
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "home"),
+    [
+        ("tests/a/test_a.py::test_b[1]", "quick"),
+        ("tests/a/test_a.py::test_b[2]", "test"),
+        ("tests/a/test_a.py::test_c", "test"),
+        ("tests/a/test_a.py::test_new", "quick"),
+        ("tests/a/test_new.py::test_b[2]", "quick"),
+        ("tests/form/test_words.py::test_a", "lint"),
+        ("tests/verbs/test_jit.py::test_the_examples_run[from_numba.py]", "docs"),
+        ("tests/reference/test_truths.py::test_a_sample_is_reproduced[0]", "campaign"),
+        ("tests/docs/test_docs.py::test_a", "docs"),
+    ],
+)
+def test_seconds_and_files_say_which_target_runs_a_case(nodeid, home):
+    assert tiers.home(nodeid, TABLE) == home
+    assert [tier for tier in tiers.TIERS if tiers.runs(tier, nodeid, TABLE)] == {
+        "quick": ["quick", "test", "campaign"],
+        "test": ["test", "campaign"],
+    }.get(home, [home])
+
+
+def test_files_are_read_for_the_tiers_of_their_cases_only():
+    assert {tier for tier in tiers.TIERS if tiers.reads(tier, "form/test_words.py")} == {"lint"}
+    assert {tier for tier in tiers.TIERS if tiers.reads(tier, "verbs/test_jit.py")} == set(tiers.TIERS) - {"lint"}
+    assert {tier for tier in tiers.TIERS if tiers.reads(tier, "kernels/renyi/test_rdp.py")} == {
+        "quick",
+        "test",
+        "campaign",
+    }
+
+
+def test_dear_contracts_of_tables_are_quick():
+    case = "testing/test_contract.py::test_contract[PairOfTables(p=(0.6, 0.4), q=(0.3, 0.7))]"
+    file, name = costs.named(case)
+    assert tiers.home(case, {"functions": {}, "dear": {file: {name: 4.0}}}) == "quick"
+
+
+def test_measured_seconds_take_the_place_of_those_of_their_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(costs, "TABLE", tmp_path / "costs.json")
+    costs.write(
+        {
+            "tests/verbs/test_gdp.py::test_a[1]": 0.25,
+            "tests/verbs/test_gdp.py::test_a[2]": 1.5,
+            "tests/verbs/test_epsilon.py::test_b": 2.0,
+        }
+    )
+    costs.write({"tests/verbs/test_epsilon.py::test_c": 0.5})
+    assert json.loads(costs.TABLE.read_text()) == {
+        "functions": {"verbs/test_epsilon.py": {"test_c": 0.5}, "verbs/test_gdp.py": {"test_a": 1.75}},
+        "dear": {"verbs/test_gdp.py": {"test_a[2]": 1.5}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "test"),
+    [
+        ("fastacct/mechanisms/network.py", "mechanisms/test_network.py"),
+        ("fastacct/ledger/filters.py", "ledger/test_filters.py"),
+        ("fastacct/readers/job.py", "whole/test_compositions.py"),
+        ("fastacct_ext/include/line/capped_tail.h", "kernels/line/test_capped_line.py"),
+        ("fastacct_ext/include/exact/one_step.h", "verbs/test_dpsgd.py"),
+    ],
+)
+def test_tests_of_a_file_are_found_and_keep_to_their_seconds(file, test):
+    found, table = near.chosen(near.ROOT / file), costs.read()
+    assert len(found) > 10
+    assert test in {one[0] for one in found}
+    assert sum(near.cost(one, table) for one in found[1:]) <= near.SECONDS
+    assert near.chosen(near.ROOT / file, -1.0) == found[:1]  # what costs nothing has room in any case
+
+
+def test_the_option_leaves_out_what_is_not_of_the_tier():
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "--collect-only", "-q", "--tier=quick"]
+    files = ["tests/of_tools/test_tiers.py", "tests/form/test_words.py"]
+    run = subprocess.run([*command, *files], cwd=near.ROOT, capture_output=True, text=True, check=False)
+    assert "test_tiers.py" in run.stdout
+    assert "form/test_words.py" not in run.stdout

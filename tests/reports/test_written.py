@@ -1,0 +1,333 @@
+"""Reports and plans: their numbers are those of the verbs, and every format says what they are."""
+
+import json
+import math
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct.core.words import as_latex
+from fastacct.reports import written
+from fastacct.reports.written import FORMATS
+
+RUN = {"noise_multiplier": 1.0408, "records": 50_000, "batch_size": 512, "epochs": 30}
+JOB = fa.Gaussian(4.0) * 3 + fa.Laplace(5.0)
+
+
+def test_numbers_of_a_report_are_those_of_the_verbs():
+    found, job = fa.report(**RUN, delta=1e-5), fa.Gaussian(1.0408).poisson(512 / 50_000) * 2930
+    numbers = found.numbers
+    assert numbers["epsilon"] == fa.dpsgd.epsilon(**RUN, delta=1e-5)
+    assert numbers["epsilon_lower"] == fa.dpsgd.epsilon_lower(**RUN, delta=1e-5)
+    assert numbers["advantage"] == pytest.approx(fa.advantage(job), rel=1e-9)
+    assert numbers["tpr_at_fpr"][0.01] == pytest.approx(fa.tpr_at_fpr(job, 0.01), rel=1e-9)
+    right = fa.positive_predictive_value(job, 0.01, members=0.1)
+    assert numbers["right_alarms"][0.1] == pytest.approx(right, rel=1e-9)
+    two = fa.epsilon(job.group(2), delta=1e-5), fa.tpr_at_fpr(job.group(2), 0.01)
+    assert numbers["groups"][2] == pytest.approx(two, rel=1e-9)
+    noisier = {**RUN, "noise_multiplier": 1.1 * 1.0408}
+    replaced = {**RUN, "neighbors": "replace_one"}
+    shuffled = {**RUN, "neighbors": "zero_out", "sampling": "shuffled"}
+    what_if = {
+        "10 % more noise": (noisier, fa.Gaussian(1.1 * 1.0408).poisson(512 / 50_000) * 2930),
+        "the same job (a record is told from another one in its place)": (replaced, job),
+        "batches of shuffled data, as in most loaders (a record is told from an empty one)": (
+            shuffled,
+            fa.Gaussian(1.0408).shuffled(98) * 30,
+        ),
+    }
+    for words, (run, whole) in what_if.items():
+        about, tpr = run.get("neighbors", "add_remove"), numbers["what_if"][words]
+        assert tpr[0] == fa.dpsgd.epsilon(**run, delta=1e-5)
+        assert tpr[1] == pytest.approx(fa.tpr_at_fpr(whole, 0.01, neighbors=about), rel=1e-9)
+    assert numbers["epsilon_at"][1e-7] == fa.dpsgd.epsilon(**RUN, delta=1e-7)
+
+
+@pytest.mark.parametrize("what", [RUN, {"job": JOB}], ids=["run", "job"])
+@pytest.mark.parametrize("format", [one for one in FORMATS if one != "json"])
+def test_every_format_has_the_guarantee_rounded_up(what, format):
+    found = fa.report(**what, delta=1e-6)
+    text = found.render(format)
+    shown = found.summary.split("ε ≤ ")[1].split(" ")[0]
+    assert float(shown) >= found.numbers["epsilon"] > float(shown) - 1e-4
+    assert shown in text
+    assert "adding or removing one record" in text
+    assert "{" not in text.replace("\\", "") or format in ("latex", "appendix", "html")
+
+
+def test_a_report_without_a_finite_epsilon_is_a_report():
+    found = fa.report(fa.Gaussian(0.0), delta=1e-5)
+    assert "ε ≤ inf" in found.summary
+    assert json.loads(found.render("json"))["epsilon"] == "inf"
+    assert "more than 1e304 times" in str(found)
+
+
+def test_the_page_is_one_file_with_a_picture(tmp_path):
+    page = fa.report(**RUN, delta=1e-5).save(tmp_path / "report.html").read_text()
+    ElementTree.fromstring(page.split("aria-label", 1)[1].split(">", 1)[1].split("</figure>")[0])
+    assert "src=" not in page.lower()
+    assert "@import" not in page
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        fa.report(**RUN, delta=1e-5).save(tmp_path / "report.html")
+    with pytest.raises(ValueError, match=r"must end in \.txt"):
+        fa.report(**RUN, delta=1e-5).save(tmp_path / "report.doc")
+
+
+def test_titles_are_escaped():
+    found = fa.report(JOB, delta=1e-6, title="a <b> & 5 % of_it")
+    assert "a &lt;b&gt; &amp; 5 % of_it" in found.render("html")
+    assert r"a $<$b$>$ \& 5 \% of\_it" in found.render("latex")
+
+
+class Named(fa.Mechanism):
+    """Of somebody else, with a name that is not one."""
+
+    relations = ("add_remove", "remove", "add")
+
+    def losses(self, relation):
+        return fa.Laplace(2.0).losses(relation)
+
+    def __repr__(self):
+        return "Noise\n\n## Forged\n* epsilon <= 0\n| a | b |\n\x1b[2J\u202e"
+
+
+def test_names_and_titles_make_no_sections_and_no_signs_that_terminals_obey():
+    found = fa.report(Named(), delta=1e-5, title="A\x1b[2J\n## Forged\n* epsilon <= 0")
+    assert found.title == r"A\x1b[2J ## Forged * epsilon <= 0"
+    known = {one.heading for one in fa.report(fa.Laplace(2.0), delta=1e-5).sections}
+    assert {one.heading for one in found.sections} <= known
+    assert found.part("How it was computed").rows == ()
+    assert found.part("How it was computed").sentences[1] == (
+        r"1 times Noise ## Forged * epsilon <= 0 | a | b | \x1b[2J\u202e"
+    )
+    for format in ("text", "markdown", "latex", "html", "card", "appendix"):
+        text = found.render(format)
+        assert not {"\x1b", "\u202e"} & {*text}, format
+        assert "\n## Forged" not in text, format
+        assert "<h2>Forged" not in text, format
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("delta = 1e-05.", r"$\delta$ = 1$\times 10^{-5}$."),
+        ("log_delta <= 2.5e+300", r"log\_delta $\leq$ 2.5$\times 10^{300}$"),
+        ("wrote a/run1e-05.csv and 1e-05.csv", "wrote a/run1e-05.csv and 1e-05.csv"),
+    ],
+)
+def test_numbers_in_latex(text, latex):
+    assert as_latex(text) == latex
+
+
+def test_what_a_report_refuses():
+    with pytest.raises(TypeError, match="either a job "):
+        fa.report(delta=1e-5)
+    with pytest.raises(TypeError, match="give no accountant"):
+        fa.report(**RUN, delta=1e-5, accountant=fa.RDP())
+    with pytest.raises(TypeError, match="title must be a text"):
+        fa.report(JOB, delta=1e-5, title=5)
+    with pytest.raises(TypeError, match="either a job "):
+        fa.report(JOB, **RUN, delta=1e-5)
+    with pytest.raises(TypeError, match="no arrays"):
+        fa.report(fa.Gaussian([1.0, 2.0]), delta=1e-5)
+    with pytest.raises(ValueError, match="did you mean 'markdown'"):
+        fa.report(JOB, delta=1e-5).render("markdwn")
+
+
+def test_a_large_delta_is_warned_of_and_a_small_one_is_not():
+    assert "Choose a smaller δ: it is 0.5 divided by the number of records" in str(fa.report(**RUN, delta=1e-5))
+    assert "Choose a smaller" not in str(fa.report(**RUN, delta=1e-7))
+
+
+@pytest.mark.parametrize("delta", [1.0049e-5, 1 / 300, 1.2345e-7, 0.00123456])
+def test_the_delta_that_is_shown_is_not_smaller(delta):
+    """With a smaller one, the epsilon beside it would be too small."""
+    found = fa.report(fa.Gaussian(1.0), delta=delta)
+    shown = found.summary.split("δ = ")[1].rstrip(".")
+    number, _, power = shown.rpartition("10") if "10" in shown and "⁻" in shown else (shown, "", "")
+    exponent = power.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")) or "0"
+    value = float(number.replace("×", "") or 1.0) * 10.0 ** int(exponent)
+    assert delta * (1 - 1e-12) <= value < 1.01 * delta
+
+
+@pytest.mark.parametrize("neighbors", ["add", "remove"])
+def test_one_direction_promises_one_direction(neighbors):
+    job = fa.Gaussian(0.6).poisson(0.2) * 3
+    found = fa.report(job, delta=1e-5, neighbors=neighbors)
+    assert found.numbers["epsilon"] == fa.epsilon(job, delta=1e-5, neighbors=neighbors)
+    assert found.numbers["tpr_at_fpr"][0.01] == fa.tpr_at_fpr(job, 0.01)
+    first, second = ("without", "with") if neighbors == "add" else ("with", "without")
+    assert f"{first} the record is at most" in found.part("What is guaranteed").sentences[1]
+    assert f"its probability {second} it" in found.part("What is guaranteed").sentences[1]
+
+
+def test_plain_words_say_the_conditions_and_what_people_with_several_records_have():
+    found = fa.report(**RUN, delta=1e-5)
+    plain = " ".join(found.part("In plain words").sentences)
+    assert "one of the 50,000 rows" in plain
+    assert f"have 5 rows, up to {math.ceil(1000 * found.numbers['groups'][5][1]) / 10:g}" in plain
+    assert "This report does not check them" in plain
+    assert len(found.part("What is assumed").rows) == 5
+
+
+def test_reports_of_samples_say_that_batches_are_secret():
+    assert "Who is in which batch stays secret" in str(fa.report(**RUN, delta=1e-7))
+    assert "Who is in which batch stays secret" in str(fa.report(fa.Gaussian(1.0).poisson(0.1), delta=1e-7))
+    assert "Who is in which batch stays secret" not in str(fa.report(JOB, delta=1e-7))
+
+
+def test_a_job_and_its_records():
+    assert "δ: it is 10 divided" in str(fa.report(JOB, delta=1e-2, records=1000))
+    assert fa.report(JOB, delta="1/n", records=np.int64(1000)).numbers["run"] == {"records": 1000}
+
+
+# -- plans -----------------------------------------------------------------------------------------------------------
+
+SIZES, EPOCHS = [64, 512, 4096], [1, 10, 100]
+TARGET = {"records": 50_000, "epsilon": 3.0, "delta": 1e-5}
+
+
+def test_rows_of_a_plan_meet_the_target_and_less_noise_does_not():
+    table = fa.plan(**TARGET, batch_size=SIZES, epochs=EPOCHS)
+    assert len(table) == 9
+    for row in table.to_dict("records"):
+        run = {"records": 50_000, "batch_size": int(row["batch_size"]), "epochs": row["epochs"]}
+        noise = row["noise_multiplier"]
+        assert noise == fa.dpsgd.noise_multiplier(**run, epsilon=3.0, delta=1e-5)
+        assert fa.dpsgd.epsilon(**run, noise_multiplier=noise, delta=1e-5) <= 3.0
+        assert row["steps"] == math.ceil(row["epochs"] * 50_000 / row["batch_size"])
+        assert row["noise_on_mean"] == noise / row["batch_size"]
+        job = fa.Gaussian(noise).poisson(row["batch_size"] / 50_000) * int(row["steps"])
+        assert row["tpr_at_1_percent"] == pytest.approx(fa.tpr_at_fpr(job, 0.01), rel=1e-9)
+    assert table["noise_on_average"].is_monotonic_increasing
+
+
+def test_slopes_of_a_plan_are_differences():
+    run = {**TARGET, "records": 10**6}
+    table = fa.plan(**run, batch_size=[1000, 1010], epochs=[10, 10.1]).set_index(["batch_size", "epochs"])
+    at = np.log(table["noise_multiplier"])
+    by_epochs = (at[1000, 10.1] - at[1000, 10.0]) / math.log(1.01)
+    by_batch = (at[1010, 10.0] - at[1000, 10.0]) / math.log(1.01)
+    # differences over one per cent stand for derivatives
+    assert table["noise_per_epochs"][1000, 10.0] == pytest.approx(by_epochs, rel=0.02)
+    assert table["noise_per_batch_size"][1000, 10.0] == pytest.approx(by_batch, rel=0.02)
+
+
+def test_the_front_has_no_row_that_is_worse_in_both():
+    table = fa.plan(**TARGET, batch_size=SIZES, epochs=[1, 3, 10, 30, 100])
+    for row in table.to_dict("records"):
+        better = table[(table["epochs"] <= row["epochs"]) & (table["noise_on_average"] < row["noise_on_average"])]
+        assert bool(len(better)) != row["on_front"]
+
+
+def test_the_front_is_for_the_cost_that_is_named():
+    for cost in ("batch_size", "steps", lambda table: table["epochs"] * (1.0 + table["batch_size"] / 256.0)):
+        table = fa.plan(**TARGET, batch_size=SIZES, epochs=[1, 3, 10, 30, 100], cost=cost)
+        name = "cost" if callable(cost) else cost
+        assert table.attrs["cost"] == name
+        for row in table.to_dict("records"):
+            better = table[(table[name] <= row[name]) & (table["noise_on_average"] < row["noise_on_average"])]
+            assert bool(len(better)) != row["on_front"]
+    assert len({*table[table["on_front"]]["batch_size"]}) > 1  # more than a row of the map
+    with pytest.raises(ValueError, match="cost = 'memory' is not one of"):
+        fa.plan(**TARGET, batch_size=SIZES, epochs=[1], cost="memory")
+
+
+def test_the_former_word_batch_sizes_warns():
+    with pytest.warns(DeprecationWarning, match="batch_sizes is now called batch_size"):
+        former = fa.plan(**TARGET, batch_sizes=[512], epochs=[10])
+    assert former.equals(fa.plan(**TARGET, batch_size=[512], epochs=[10]))
+    with pytest.raises(TypeError, match="give batch_size, and no batch_sizes"):
+        fa.plan(**TARGET, batch_sizes=[512], batch_size=[512], epochs=[10])
+
+
+def test_a_plan_after_a_release_meets_the_target_with_it():
+    table = fa.plan(**TARGET, batch_size=[512], epochs=[10], after=JOB)
+    noise = float(table["noise_multiplier"][0])
+    assert noise > fa.plan(**TARGET, batch_size=[512], epochs=[10])["noise_multiplier"][0]
+    whole = JOB + fa.Gaussian(noise).poisson(512 / 50_000) * 977
+    assert fa.epsilon(whole, delta=1e-5) <= 3.0 < fa.epsilon(whole, delta=1e-5) * (1 + 1e-6)
+    assert not [name for name in table.columns if name.startswith("noise_per_")]
+
+
+def test_a_plan_for_another_sampler():
+    table = fa.plan(**TARGET, batch_size=[512], epochs=[10], sampling="fixed_size")
+    noise = fa.dpsgd.noise_multiplier(**TARGET, batch_size=512, epochs=10, sampling="fixed_size")
+    assert table["noise_multiplier"][0] == noise
+
+
+def test_steps_of_a_plan_are_those_that_count():
+    for sampling, steps in (("shuffled", 12), ("allocation", 9)):
+        goal = {"records": 1000, "epsilon": 30.0, "delta": 1e-5, "neighbors": "zero_out", "sampling": sampling}
+        assert fa.plan(**goal, batch_size=[300], epochs=[3])["steps"][0] == steps
+
+
+def test_what_a_plan_refuses():
+    for wrong in ({"batch_size": [0.5]}, {"epochs": [0]}, {"records": [1000, 2000]}):
+        with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+            fa.plan(**{**TARGET, "batch_size": [100], "epochs": [1], **wrong})
+    with pytest.raises(TypeError, match="do not give noise_multiplier"):
+        fa.plan(**TARGET, batch_size=[512], epochs=[10], noise_multiplier=1.0)
+    with pytest.raises(ValueError, match="exceeds records"):
+        fa.plan(**TARGET, batch_size=[60_000], epochs=[10])
+    with pytest.raises(MemoryError, match=r"batch_size and epochs: a result of shape \(1000000, 1000000\) takes"):
+        fa.plan(
+            epsilon=3.0, delta=1e-5, records=10**6, batch_size=np.arange(1, 10**6 + 1), epochs=np.arange(1, 10**6 + 1)
+        )
+    with pytest.raises(TypeError, match="missing records"):
+        fa.plan(epsilon=3.0, delta=1e-5, batch_size=[512], epochs=[10])
+    with pytest.raises(TypeError, match="missing batch_size"):
+        fa.plan(**TARGET, epochs=[10])
+    with pytest.raises(TypeError, match="did you mean 'epsilon'"):
+        fa.plan(eps=3.0)
+    with pytest.raises(TypeError, match="did you mean"):
+        fa.plan(**TARGET, batch_size=[512], epochs=[10], sampler="poisson")
+
+
+def test_a_plan_is_one_array_call(monkeypatch):
+    """A thousand searches in Python would take a minute."""
+    calls, solve = [], fa.dpsgd.noise_multiplier
+    monkeypatch.setattr(fa.dpsgd, "noise_multiplier", lambda **given: calls.append(given) or solve(**given))
+    table = fa.plan(**TARGET, batch_size=np.arange(64, 6464, 200), epochs=np.arange(1, 33))
+    assert len(table) == 1024
+    assert len(calls) == 1
+
+
+def test_after_is_a_job_of_plain_numbers():
+    with pytest.raises(TypeError, match="after must be a job of plain numbers"):
+        fa.dpsgd.noise_multiplier(epsilon=3.0, delta=1e-5, sample_rate=0.01, steps=10, after=fa.Gaussian([1.0, 2.0]))
+    with pytest.raises(ValueError, match="what has been released already exceeds"):
+        fa.dpsgd.steps(epsilon=1.0, delta=1e-5, sample_rate=0.01, noise_multiplier=1.0, after=fa.Gaussian(0.5))
+    assert (
+        fa.dpsgd.noise_multiplier(epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=9, after=fa.Gaussian(0.5))
+        == math.inf
+    )
+
+
+def test_after_and_history_are_the_same():
+    run = {"epsilon": 3.0, "delta": 1e-5, "sample_rate": 0.01, "steps": 1000}
+    before = fa.Gaussian(1.0).poisson(0.02) * 500
+    noise = fa.dpsgd.noise_multiplier(**run, after=before)
+    assert noise == fa.dpsgd.noise_multiplier(**run, history=[(1.0, 0.02, 500)])
+    both = fa.dpsgd.noise_multiplier(**run, history=[(1.0, 0.02, 300)], after=fa.Gaussian(1.0).poisson(0.02) * 200)
+    assert noise == both
+
+
+def test_a_report_asks_no_epsilon_twice(monkeypatch):
+    plain, bounds, asked = written.epsilon, written.epsilon_bounds, []
+
+    def noted(of):
+        def ask(job, *, delta, neighbors):
+            asked.extend((job, one, neighbors) for one in np.ravel(delta).tolist())
+            return of(job, delta=delta, neighbors=neighbors)
+
+        return ask
+
+    monkeypatch.setattr(written, "epsilon", noted(plain))
+    monkeypatch.setattr(written, "epsilon_bounds", noted(bounds))
+    job = fa.Gaussian(2.0) * 3
+    numbers = fa.report(job, delta=1e-5).numbers
+    assert len(asked) == len(set(asked))
+    assert numbers["epsilon_at"] == {d: fa.epsilon(job, delta=d) for d in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)}

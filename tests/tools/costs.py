@@ -1,0 +1,125 @@
+"""What tests cost, in seconds of process time, written to tests/costs.json: python -m tests.costs [file ...].
+
+The tests run one after the other in one process, those of the named files or all of them.  `functions` has the sum of
+all cases of a function, `dear` the cases that take more than a second.  A fixture that cases share counts with each of
+them in equal parts; processes that a test starts and waits for count too.  Rows of files that did not run are kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+TABLE = TESTS / "costs.json"
+#: Slow to import, and so imported before the first test that uses them pays for all.
+LIBRARIES = ("mpmath", "scipy.stats", "numba", "xarray", "pandas", "zarr", "dask.array", "matplotlib.pyplot")
+#: Process time of a case that `make quick` runs.
+LIMIT = 1.0
+
+#: By what is measured (functions, dear), file and function or case.
+Table = dict[str, dict[str, dict[str, float]]]
+
+
+def named(nodeid: str) -> tuple[str, str]:
+    """File and case of a test: tests/verbs/test_gdp.py::test_a[1] is verbs/test_gdp.py, test_a[1]."""
+    path, _, case = nodeid.partition("::")
+    return path.removeprefix("tests/"), case
+
+
+def read() -> Table:
+    """The table; without rows where nothing was measured."""
+    return json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {"functions": {}, "dear": {}}
+
+
+def is_dear(table: Table, nodeid: str) -> bool:
+    """Whether a case takes more than a second. One that was never measured counts as cheap."""
+    file, case = named(nodeid)
+    return case in table["dear"].get(file, {})
+
+
+def spent() -> float:
+    """Process time of this process and of those it has waited for."""
+    return sum(os.times()[:4])
+
+
+class Watch:
+    """Measures cases, and apart from them what fixtures that several cases share take."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, float] = {}
+        self.users: dict[object, list[str]] = defaultdict(list)
+        self.fixtures: dict[object, float] = defaultdict(float)
+        self.inner: list[float] = [0.0]
+
+    def pytest_sessionstart(self) -> None:
+        for library in LIBRARIES:
+            try:
+                importlib.import_module(library)
+            except ImportError:
+                print(f"{library} is not installed: its tests are left out")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: object) -> Generator[None, object, object]:
+        if getattr(fixturedef, "scope", "function") == "function":
+            return (yield)
+        self.inner.append(0.0)
+        start = spent()
+        try:
+            return (yield)
+        finally:
+            whole = spent() - start
+            self.fixtures[fixturedef] += whole - self.inner.pop()
+            self.inner[-1] += whole
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        self.inner[-1] = 0.0
+        start = spent()
+        try:
+            return (yield)
+        finally:
+            self.own[item.nodeid] = spent() - start - self.inner[-1]
+            asked = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+            for one in (one for found in asked.values() for one in found):
+                self.users[one].append(item.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        cases = self.own.copy()
+        for one, seconds in self.fixtures.items():
+            for nodeid in self.users[one]:
+                cases[nodeid] += seconds / len(self.users[one])
+        write(cases)
+
+
+def write(cases: dict[str, float]) -> None:
+    """The table, with what was measured in place of the rows of the files that ran."""
+    made: Table = {"functions": defaultdict(dict), "dear": defaultdict(dict)}
+    for nodeid, cost in sorted(cases.items()):
+        file, case = named(nodeid)
+        functions, function = made["functions"][file], case.partition("[")[0]
+        functions[function] = round(functions.get(function, 0.0) + cost, 3)
+        if cost > LIMIT:
+            made["dear"][file][case] = round(cost, 1)
+    measured = made["functions"].keys()
+    for kind, rows in read().items():
+        kept = {file: found for file, found in rows.items() if file not in measured and (TESTS / file).exists()}
+        made[kind] = dict(sorted((kept | made[kind]).items()))
+    TABLE.write_text(json.dumps(made, indent=0) + "\n", encoding="utf-8")
+
+
+def main(files: list[str]) -> int:
+    """Run and measure."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return int(pytest.main(["-p", "no:xdist", *files], plugins=[Watch()]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
