@@ -1,4 +1,4 @@
-"""What the verbs return and raise, and how results of sweeps are read: for annotations and `isinstance`.
+"""What the verbs return and raise, and decisions on sweeps: for annotations and `isinstance`.
 
 >>> import fastacct as fa
 >>> isinstance(fa.epsilon_bounds(fa.Gaussian(1.0), delta=1e-6), fa.results.Bounds)

@@ -247,7 +247,7 @@ def verb(
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
     """Refuse keywords by name, and those that are not known."""
-    refuse_unknown(run, Run.__annotations__)
+    refuse_unknown(run, Run.__annotations__, ("epsilon", "delta", "orders"))
     relation = as_relation(run.get("neighbors", "add_remove"))
     if relation == "replace_one" and isinstance(run.get("noise_multiplier"), Replaced):
         raise ValueError("noise_multiplier was divided by a sensitivity under replace_one, which would count twice")
