@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
-from fastacct.cli import commands, jobs, sweeps  # noqa: F401 - of the table
+from fastacct.cli import certificates, commands, jobs, sweeps  # noqa: F401 - of the table
 from fastacct.cli.answers import Answer
 from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options, values
 from fastacct.core.extras import import_extra
@@ -26,7 +26,7 @@ fastacct COMMAND --help lists the options of a command, and an example. Document
 
 exit codes:
   0      the answer was printed
-  1      a target or a budget cannot be met; the answer says so
+  1      a target or a budget cannot be met, or a job is refuted; the answer says so
   2      bad input: an option, a value, a file, or an optional library that is missing; one line on stderr
   128+n  stopped by signal n (130: Ctrl-C, 141: the reader of a pipe has gone, 143: terminated)
 """

@@ -56,8 +56,11 @@ class PrivacyLoss:
     """log dP/dQ under P, for all releases of a job together; made by `fastacct.privacy_loss`."""
 
     def __init__(self, job: Job, relation: Both, threads: int | None) -> None:
+        self._relation, self._job, self._threads = as_choice("neighbors", relation, _BOTH), as_process(job), threads
+        if shape := self._job.shape:
+            raise TypeError(f"the job has arrays of shape {shape}: ask for one job at a time")
         direction, *more = DIRECTIONS[relation]
-        self._job, self._relation, self._direction, self._threads = as_process(job), relation, direction, threads
+        self._direction: Direction = direction
         self.ways = [PrivacyLoss(job, one, threads) for one in (direction, *more)] if more else []
         parts = self._job.decompose(direction)
         releases = sum(float(np.asarray(count)) for _, count in parts)
@@ -343,7 +346,7 @@ class PrivacyLoss:
         return low.reshape(epsilon.shape), high.reshape(epsilon.shape)
 
     def _deltas_of(self, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
-        found = answer("delta", self._job, epsilon, None, direction, self._threads)
+        found = answer("delta", self._job, epsilon, None, direction, self._threads, only_upper=not self._job.tight)
         return np.asarray(found.lower), np.minimum(found.upper, 1.0)
 
 
@@ -394,7 +397,4 @@ def privacy_loss(job: Job, *, neighbors: Both = "add_remove", threads: int | Non
     >>> round(loss.mean.upper, 9), round(loss.exceeds(4.0).upper, 3), round(loss.quantile(0.5).upper, 3)
     (2.0, 0.159, 2.0)
     """
-    relation = as_choice("neighbors", neighbors, _BOTH)
-    if shape := getattr(job, "shape", ()):
-        raise TypeError(f"the job has arrays of shape {shape}: ask for one job at a time")
-    return PrivacyLoss(job, relation, threads)
+    return PrivacyLoss(job, neighbors, threads)

@@ -5,6 +5,7 @@
 True
 """
 
+from fastacct.certificate import Certificate, read_certificate
 from fastacct.core.bounds import Bounds, Status
 from fastacct.explain import Explanation
 from fastacct.gdp import GaussianFit
@@ -16,5 +17,24 @@ from fastacct.privacy_loss import PrivacyLoss
 from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto
 from fastacct.utility import NetworkGain
 
-__all__ = ["Bounds", "BudgetExceededError", "Concentration", "ErrorLaw", "Explanation", "GaussianFit", "LoaderGuide"]
-__all__ += ["NetworkGain", "PrivacyLoss", "Status", "Sweep", "cheapest", "feasible", "open_sweep", "pareto"]
+__all__ = [
+    "Bounds",
+    "BudgetExceededError",
+    "Certificate",
+    "Concentration",
+    "ErrorLaw",
+    "Explanation",
+    "GaussianFit",
+    "LoaderGuide",
+]
+__all__ += [
+    "NetworkGain",
+    "PrivacyLoss",
+    "Status",
+    "Sweep",
+    "cheapest",
+    "feasible",
+    "open_sweep",
+    "pareto",
+    "read_certificate",
+]

@@ -21,9 +21,6 @@ EXAMPLES = Path(__file__).parents[1] / "reference" / "examples.md"
 SUBMODULES = ["gradient", "testing", "reference", "conformance"]
 """Public modules that are imported by their own name, beside those of `fastacct.__all__`."""
 
-HOMES = ("accountants", "mechanisms", "results", "textbook")
-"""Modules whose names are documented as those of `fastacct`."""
-
 GROUPS = {
     "verbs": ("Epsilon, delta and Rényi divergences", ("epsilon", "core.bounds", "explain", "core.progress")),
     "attacks": ("Attacks and trade-off curves", ("tradeoff", "gdp")),
@@ -33,7 +30,7 @@ GROUPS = {
     "mechanisms": ("Classes of mechanisms", ("mechanisms",)),
     "utility": ("Errors, and noise for a target", ("utility", "mechanisms.error", "calibrate")),
     "sweeps": ("Sweeps, plans and reports", ("sweep", "reports")),
-    "loaders": ("Loaders and networks", ("loaders",)),
+    "loaders": ("Loaders and networks", ("loaders", "network")),
 }
 """Pages of the names of `fastacct` itself: title, and the modules in which they are defined."""
 REST = ("more", "More")
@@ -69,8 +66,7 @@ def adapters() -> dict[str, list[str]]:
 
 def modules() -> dict[str, ModuleType]:
     """{name under which a public module is reached: the module}."""
-    names = sorted({*fa.__all__} - {*HOMES})
-    reached = {name: getattr(fa, name) for name in names if inspect.ismodule(getattr(fa, name))}
+    reached = {name: getattr(fa, name) for name in sorted(set(fa.__all__)) if inspect.ismodule(getattr(fa, name))}
     return reached | {name: import_module(f"fastacct.{name}") for name in SUBMODULES}
 
 
@@ -192,40 +188,42 @@ def file_of(full: str) -> str:
     return f"{full}_{twins.index(full) + 1}" if full != twins[-1] else full
 
 
-def index(title: str, about: list[str], module: str, home: ModuleType, names: list[str]) -> str:
-    """A page above those of names: what they have in common, and a table of them."""
-    fulls = [f"{module}.{name}" for name in names]
-    shown = [full for full, name in zip(fulls, names, strict=True) if not isinstance(getattr(home, name), GenericAlias)]
-    table = [".. py:currentmodule:: None", "", ".. autosummary::", "   :nosignatures:", ""]
-    table += [*(f"   ~{full}" for full in shown), ""]
-    below = [".. toctree::", "   :hidden:", "", *(f"   {full.split('.')[-1]} <{file_of(full)}>" for full in fulls)]
-    return page(title, [*table, *about, "", *below])
+def full_name(reached: str, module: ModuleType, name: str) -> str:
+    """A name of a module, or that of `fastacct` itself where it is the same."""
+    is_own = name in fa.__all__ and getattr(fa, name) is getattr(module, name)
+    return f"fastacct.{name}" if is_own else f"fastacct.{reached}.{name}"
 
 
 def pages() -> dict[str, str]:
     """{name of a page: its text}."""
-    made = {}
+    made: dict[str, str] = {}
 
-    def add(key: str, title: str, about: list[str], module: str, home: ModuleType, names: list[str]) -> None:
-        made[key] = index(title, about, module, home, names)
-        for name in names:
-            full = f"{module}.{name}"
-            made[file_of(full)] = page(full, [directive(module, name, getattr(home, name))])
+    def index(key: str, title: str, about: list[str], fulls: dict[str, object]) -> None:
+        """A page above those of names that no page before has: what they have in common, and a table of all."""
+        listed = [full for full, found in fulls.items() if not isinstance(found, GenericAlias | ModuleType)]
+        table = [".. py:currentmodule:: None", "", ".. autosummary::", "   :nosignatures:", ""] if listed else []
+        table += [*(f"   ~{full}" for full in listed), ""]
+        apart = [f"* :doc:`{full} <{full.split('.')[-1]}>`" for full, one in fulls.items() if inspect.ismodule(one)]
+        below = [full for full, one in fulls.items() if file_of(full) not in made and not inspect.ismodule(one)]
+        rows = [f"   {full.split('.')[-1]} <{file_of(full)}>" for full in below]
+        toctree = [".. toctree::", "   :hidden:", "", *rows] if rows else []
+        made[key] = page(title, [*table, *about, "", *apart, "", *toctree])
+        for full in below:
+            module, _, name = full.rpartition(".")
+            made[file_of(full)] = page(full, [directive(module, name, fulls[full])])
 
     own = [name for name in names_of(fa) if not inspect.ismodule(getattr(fa, name))]
     for key, title in [*((key, one[0]) for key, one in GROUPS.items()), REST]:
-        names = [name for name in own if group_of(name)[0] == key]
+        names = [name for name in own if group_of(name)[0] == key and key not in modules()]
         if names:
             names.sort(key=lambda name: (inspect.isclass(getattr(fa, name)), group_of(name)[1]))
-            add(key, title, [], "fastacct", fa, names)
-    for home in HOMES:
-        made.setdefault(home, page(f"fastacct.{home}", [f".. automodule:: fastacct.{home}"]))
+            index(key, title, [], {f"fastacct.{name}": getattr(fa, name) for name in names})
     for reached, module in modules().items():
         about = [f".. automodule:: fastacct.{reached}"]
         if f"fastacct.{reached}" != module.__name__:
             about = [inspect.getdoc(module) or ""]
-        names = [name for name in names_of(module) if not inspect.ismodule(getattr(module, name))]
-        add(reached, f"fastacct.{reached}", about, f"fastacct.{reached}", module, names)
+        fulls = {full_name(reached, module, name): getattr(module, name) for name in names_of(module)}
+        index(reached, f"fastacct.{reached}", about, fulls)
     for reached, names in adapters().items():
         file = PACKAGE / "compat" / f"{reached.removeprefix('compat.')}.py"
         data = sorted(constants(file).intersection(names)) if file.is_file() else []
@@ -238,7 +236,7 @@ def public() -> dict[str, str]:
     """{name below `fastacct`: its full name} of every public name."""
     found = {name: f"fastacct.{name}" for name in set(fa.__all__)}
     for reached, module in modules().items():
-        found |= {f"{reached}.{name}": f"fastacct.{reached}.{name}" for name in module.__all__}
+        found |= {f"{reached}.{name}": full_name(reached, module, name) for name in module.__all__}
     for reached, names in adapters().items():
         found |= {f"{reached}.{name}": f"fastacct.{reached}.{name}" for name in names}
     return found

@@ -21,6 +21,7 @@ CONTENTS = {
         "docs/howto/budget",
         "docs/attacks",
         "docs/audit",
+        "docs/certificates",
         "docs/sweeps",
         "docs/reports",
         "docs/howto/opacus",

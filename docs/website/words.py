@@ -5,6 +5,7 @@ WORDS = {
         "membership inference", "attack", "ROC curve", "true-positive rate", "trade-off curve", "f-DP",
         "Gaussian differential privacy", "reconstruction attack", "advantage",
     ],
+    "docs/audit": ["audit", "canary", "one-run auditing"],
     "docs/backends/README": ["other libraries"],
     "docs/backends/flower": ["federated learning"],
     "docs/backends/tf_privacy": ["TensorFlow Privacy"],

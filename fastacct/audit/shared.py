@@ -28,7 +28,9 @@ _NOISIEST: Final = 1e9
 class Audit(Protocol):
     """What any audit answers."""
 
-    confidence: float
+    @property
+    def confidence(self) -> float:
+        """Probability that all that is shown is true."""
 
     def epsilon(self, delta: Reals, *, neighbors: Relation = "add_remove") -> float | Floats:
         """Lower bound of the epsilon at a delta."""
