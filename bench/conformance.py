@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import fastacct as fa
 from bench import dark
+from bench.stamp import measured_with
 from fastacct.conformance import Case, Result, load
 from fastacct.conformance.picture import COLORS, mark, pictures
 
@@ -245,7 +246,7 @@ def main() -> None:
             continue
         reports[peer.name] = number, asked(peer, ["--cases", given.cases])
         print(peer.name, reports[peer.name][1]["summary"], file=sys.stderr, flush=True)
-    text = table(reports) + "\nThe largest errors of each:\n\n" + wrongs(reports)
+    text = f"{table(reports)}\nMeasured with {measured_with()}.\n\nThe largest errors of each:\n\n{wrongs(reports)}"
     if given.only or given.cases != "*":
         print(text)
         return

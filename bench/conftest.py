@@ -10,4 +10,4 @@ collect_ignore = ["peers", "compare.py", "compare_exact.py", "tightness.py"]
 
 def pytest_configure(config: pytest.Config) -> None:
     if not config.pluginmanager.hasplugin("benchmark"):
-        raise pytest.UsageError("the benches need pytest-benchmark: pip install 'fastacct[bench]'")
+        raise pytest.UsageError("the benches need pytest-benchmark: pip install '.[bench]'")

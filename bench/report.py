@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bench.agreement import Agreement
+from bench.stamp import measured_with
 from bench.timing import duration
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
@@ -284,14 +285,8 @@ def facts_of_the_run(found: Findings) -> list[str]:
         f"processor: {cpu_model()}, {os.cpu_count()} cores, instruction set level {_kernels.level()}",
         f"threads of fastacct: {found.threads}; of the peers: 1",
         f"load average (1, 5, 15 minutes) before: {before}; after: {after}",
-        f"versions: Python {platform.python_version()}, NumPy {_version('numpy')}, fastacct {_own_version()}, {peers}",
+        f"versions: Python {platform.python_version()}, NumPy {_version('numpy')}, {measured_with()}, {peers}",
     ]
-
-
-def _own_version() -> str:
-    import fastacct
-
-    return str(fastacct.__version__)
 
 
 def markdown(found: Findings) -> str:

@@ -1,5 +1,6 @@
 """Settings of the site: `make site` builds it from the Markdown pages, and from the docstrings of the public names."""
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,8 @@ root_doc = "docs/README"
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "bench/RESULTS.md", "docs/**"]
 exclude_patterns = [".*", "build", "dist", "docs/_build", "docs/website", "**/__pycache__"]
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx_copybutton", "numpydoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax"]
+extensions += ["sphinx_copybutton", "numpydoc"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # annotations name private types
 suppress_warnings = ["config.cache"]
@@ -45,7 +47,15 @@ autodoc_mock_imports = [name for name in build_site.FOREIGN if find_spec(name) i
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 default_role = "name"
+autosummary_generate = False  # pages of names are made by api_pages.py
 python_maximum_signature_line_length = 88
+
+# What is copied is code: without prompts, and without what it prints.
+copybutton_prompt_text = r">>> |\.\.\. ?|\$ "
+copybutton_prompt_is_regexp = True
+
+linkcheck_ignore = ["https://github.com/fastacct/", "https://raw.githubusercontent.com/fastacct/"]  # not there yet
+linkcheck_anchors = False
 
 # One file of MathJax, with its fonts in it: formulas need no network.
 mathjax_path = "tex-svg.js"
@@ -65,6 +75,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
+    "collapse_navigation": True,  # a page names what is below it, and not all names of the package
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -72,6 +83,17 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"docs/README": []}
+
+# Where several versions are published side by side, a menu leads from one to another; at home none is needed.
+PUBLISHED = os.environ.get("FASTACCT_SITE")
+if PUBLISHED:
+    version = os.environ.get("FASTACCT_SITE_VERSION", "dev").removeprefix("v")
+    html_baseurl = f"{PUBLISHED}/{version}/"
+    html_theme_options |= {
+        "switcher": {"json_url": f"{PUBLISHED}/switcher.json", "version_match": version},
+        "check_switcher": False,
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    }
 
 
 def setup(app):

@@ -31,17 +31,19 @@ from fastacct.tradeoff import *  # noqa: F403
 from fastacct.utility import utility
 
 if TYPE_CHECKING:
-    from fastacct import curve, jit, plot
+    from fastacct import audit, curve, jit, plot
+    from fastacct.certificate import Certificate, certify, read_certificate
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.reports import plan, report
     from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
     from fastacct.textbook import classical, composition, convert, generalization
 
-__all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status"]
+__all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status", "audit"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plan", "plot", "report", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
 __all__ += ["LoaderGuide", "loader_guide"]
+__all__ += ["Certificate", "certify", "read_certificate"]
 __all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
@@ -58,6 +60,7 @@ def __dir__() -> list[str]:
 _LATER: Final = {
     "Accountant": "ledger.accountant",
     "BudgetExceededError": "ledger.accountant",
+    "audit": "audit",
     "classical": "textbook.classical",
     "composition": "textbook.composition",
     "convert": "textbook.convert",
@@ -65,6 +68,7 @@ _LATER: Final = {
     "curve": "curve",
     "jit": "jit",
     "plot": "plot",
+    **dict.fromkeys(("Certificate", "certify", "read_certificate"), "certificate"),
     **dict.fromkeys(("plan", "report"), "reports"),
     **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
 }

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
-from fastacct.cli import commands, jobs, sweeps  # noqa: F401 - of the table
+from fastacct.cli import certificates, commands, jobs, sweeps  # noqa: F401 - of the table
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options
+from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options, values
 from fastacct.core.extras import import_extra
 from fastacct.core.version import __version__
 from fastacct.core.words import did_you_mean, in_one_line
@@ -25,7 +26,7 @@ fastacct COMMAND --help lists the options of a command, and an example. Document
 
 exit codes:
   0      the answer was printed
-  1      a target or a budget cannot be met; the answer says so
+  1      a target or a budget cannot be met, or a job is refuted; the answer says so
   2      bad input: an option, a value, a file, or an optional library that is missing; one line on stderr
   128+n  stopped by signal n (130: Ctrl-C, 141: the reader of a pipe has gone, 143: terminated)
 """
@@ -50,8 +51,17 @@ class Parser(argparse.ArgumentParser):
 
 
 def completion(given: argparse.Namespace) -> Answer:
-    """The script for a shell."""
-    text: str = import_extra("shtab", "cli").complete(parser(), shell=given.shell)
+    """The script for a shell: what it offers after an option, a command refuses in its own words where it is wrong."""
+    from fastacct.conformance.__main__ import parser as of_conformance
+
+    shtab, top, known = import_extra("shtab", "cli"), parser(), values()
+    (below,) = (one for one in top._actions if isinstance(one, argparse._SubParsersAction))
+    below.choices["conformance"] = of_conformance()
+    for action in (one for command in below.choices.values() for one in command._actions):
+        action.choices = action.choices or known.get(action.dest)
+        if action.type is Path:
+            action.complete = shtab.FILE
+    text: str = shtab.complete(top, shell=given.shell)
     return Answer({"command": "completion", "script": text}, [], written=text)
 
 

@@ -18,7 +18,7 @@ from fastacct.mechanisms.process import Process
 _WHOLE: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _DOMAINS: Final = {"epochs": _WHOLE, "at_most": _AT_LEAST_ONE, "selected": _AT_LEAST_ONE, "bands": _AT_LEAST_ONE}
-_BINS: Final = ("fresh", "persistent")
+BINS: Final = ("fresh", "persistent")
 Given = Mapping[str, Any]
 
 
@@ -166,7 +166,7 @@ def batches_of(run: Mapping[str, object], wanted: str = "") -> Batches | None:
         raise TypeError(f"sampling = {kind!r}: give epochs, not steps")
     if missing := [name for name in one.needs if run.get(name) is None]:
         raise TypeError(f"sampling = {kind!r} needs {', '.join(missing)}; other keywords do not fix the batches")
-    bins = as_choice("bins", "fresh" if run.get("bins") is None else run["bins"], _BINS)
+    bins = as_choice("bins", "fresh" if run.get("bins") is None else run["bins"], BINS)
     names = [name for name in (*one.needs, *one.takes) if run.get(name) is not None and name != "bins"]
     cells = {name: as_cells(name, cast("Any", run[name]), _DOMAINS.get(name)) for name in names}
     common_shape(cells)

@@ -3,7 +3,7 @@
 All functions take keywords only and broadcast over everything like a NumPy ufunc: Python numbers in, Python float
 out; arrays in, float64 arrays out.  The default accountant is `fastacct.Exact()`: the privacy curve itself.
 
-**Guarantee (all functions but `*_approx`).** The sampler and relation named (Poisson, add_remove); numbers include
+**Guarantee** (of all functions but `*_approx`). The sampler and relation named (Poisson, add_remove); numbers include
 quadrature, truncation and rounding error: an epsilon, delta or Rényi divergence is never below the true value, and a
 `*_lower` never above it.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from fastacct.accountants import Exact, Method
@@ -13,9 +11,9 @@ from fastacct.core.html import table
 from fastacct.core.inputs import as_number
 from fastacct.core.record import Compared
 from fastacct.core.relations import Relation, as_relation
-from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import CellReader, Quantity
-from fastacct.readers.job import Ask, delta_of
+from fastacct.readers.cell import Quantity
+from fastacct.readers.job import Ask, explained
+from fastacct.readers.ladder import Step
 from fastacct.run import verb
 
 
@@ -81,34 +79,26 @@ def explain(
         raise TypeError(f"explain takes a job of plain numbers, not of shape {process.shape}")
     quantity: Quantity = "epsilon" if delta is not None else "delta"
     given, at = ("delta", delta) if delta is not None else ("epsilon", epsilon)
-    target, chosen, whole = as_number(given, at), as_accountant(accountant, quantity), process.decompose(relation)
-    is_exact = chosen == Exact()
-
-    def bounds(job: Process) -> Found:
-        found = plain_bounds(answer(quantity, job, target, chosen, relation, only_upper=not is_exact))
-        return Found(*found) if is_exact else Found(0.0, found.upper, Status.LOOSE)
-
-    lower, upper, status = total = bounds(process)
-    name, settings = chosen.reading(process, Ask(quantity, np.array(target), (), relation))
-    readers: list[tuple[str, Found | str]] = [(name, total)]
-    if settings:
-        readers = list(CellReader(next(whole.cells()), relation, settings, delta_of).every(quantity, target))
-    if is_exact and any(mechanism.alternatives() for mechanism, _ in whole):  # the largest of these is the answer
-        apart = [one for one in whole.alternatives(relation) if one != whole]
-        readers = [(f"a record in the part of {one!r}", bounds(one)) for one in apart] + readers
-    for i, (name, found) in enumerate(readers):
-        if isinstance(found, Found) and math.isclose(found.upper, upper, rel_tol=1e-12):  # rounded by another path
-            readers[i] = name, Found(min(found.lower, upper), upper, found.status)
-    answered = tuple(name for name, found in readers if isinstance(found, Found) and found.upper == upper)
-    if not answered:
-        answered = ("these together",)
-        readers.append((answered[0], total))
+    target, chosen = as_number(given, at), as_accountant(accountant, quantity)
+    is_exact = isinstance(chosen, Exact)
+    lower, upper, status = plain_bounds(answer(quantity, job, target, chosen, relation, only_upper=not is_exact))
+    if not is_exact:
+        lower, status = 0.0, Status.LOOSE
+    ask = Ask(quantity, np.array(target), (), relation, only_upper=not is_exact)
+    name, settings = chosen.reading(process, ask)
+    steps = explained(process, ask, settings) if settings else [Step(name, Found(lower, upper, status), counts=True)]
+    answered = tuple(step.name for step in steps if step.counts and step.said[1] == upper) or ("these together",)
     return Explanation(
         f"{quantity} at {given} = {target!r}, {relation}, {type(chosen).__name__}",
         lower,
         upper,
         status.name,
-        tuple(f"{mechanism!r} * {count}" for mechanism, count in whole),
+        tuple(f"{mechanism!r} * {count}" for mechanism, count in process.decompose(relation)),
         answered,
-        tuple((one, f if isinstance(f, str) else f"[{f.lower!r}, {f.upper!r}]") for one, f in readers),
+        tuple((step.name, _in_words(step.said)) for step in steps)
+        + ((answered[0], f"[{lower!r}, {upper!r}]"),) * (answered == ("these together",)),
     )
+
+
+def _in_words(said: Found | str) -> str:
+    return said if isinstance(said, str) else f"[{said.lower!r}, {said.upper!r}]"

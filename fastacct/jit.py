@@ -72,7 +72,7 @@ def mechanism(
     Raises
     ------
     ModuleNotFoundError
-        Without Numba (`pip install "fastacct[jit]"`).
+        Without Numba (extra `jit`).
     TypeError, ValueError
         For what is not a function or cannot be compiled; densities that are not resolved or do not sum to 1.
 

@@ -67,29 +67,34 @@ def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], 
     E_Q[f(P/Q)] = the integral over x > 1 of f''(x) delta(log x) + x^-3 f''(1/x) delta'(log x), f = x log^2 x: weights
     2 (e + 1) and 2 (1 - e) exp(-e) of e = log x.  Both deltas are convex in x: chords from above, prolonged ones below.
     """
-    many = _INTERVALS if is_tight else _INTERVALS // COARSER
-    own = _weighted(deltas, many, lambda e: 2.0 * e + e * e, lambda e: 2.0 * e * np.exp(e))
-    back = _weighted(other, many, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e)
-    reach, left = own[2:]
+    reach, left = _reach(deltas)
     # beyond: delta(e) <= exp((alpha - 1) (D_alpha - e))
     rest = 0.0 if left == 0.0 else math.inf
     for alpha in _TAIL_ORDERS if rest else ():
         a, found = alpha - 1.0, renyi(alpha)
         if math.isfinite(found) and a * (found - reach) < 500.0:
             rest = min(rest, 2.0 * math.exp(a * (found - reach)) * ((reach + 1.0) / a + 1.0 / (a * a)))
+    many = _INTERVALS if is_tight and rest < math.inf else _INTERVALS // COARSER
+    own = _weighted(deltas, reach, many, lambda e: 2.0 * e + e * e, lambda e: 2.0 * e * np.exp(e))
+    back = _weighted(other, _reach(other)[0], many, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e)
     lost = 2.0 * back[2] * math.exp(-back[2]) * back[3] * (1.0 + 1e-9)
     return max(own[0] + back[0] - lost, 0.0), own[1] + back[1] + rest
 
 
-def _weighted(curve: Curve, many: int, whole: Weight, first: Weight) -> tuple[float, float, float, float]:
-    """Bounds of the integral of w(x) delta(log x) over 1 < x < exp(reach), the reach, and delta there.
-
-    `whole` and `first` are antiderivatives, in e = log x, of w(x) and of x w(x), w of one sign on both sides of e = 1.
-    """
+def _reach(curve: Curve) -> tuple[float, float]:
+    """An epsilon from which on delta is next to nothing, or the largest one; an upper bound of delta there."""
     reach = 1.0
     while reach < LARGEST and curve(np.array([reach]))[1][0] > _SEEN:
         reach *= 2.0
     reach = min(2.0 * reach, LARGEST)  # Chernoff's bound is small there, too
+    return reach, float(curve(np.array([reach]))[1][0])
+
+
+def _weighted(curve: Curve, reach: float, many: int, whole: Weight, first: Weight) -> tuple[float, float, float, float]:
+    """Bounds of the integral of w(x) delta(log x) over 1 < x < exp(reach), the reach, and delta there.
+
+    `whole` and `first` are antiderivatives, in e = log x, of w(x) and of x w(x), w of one sign on both sides of e = 1.
+    """
     at = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
     at[np.argmin(np.abs(at - 1.0))] = 1.0  # no interval has both signs
     low, high = curve(at)

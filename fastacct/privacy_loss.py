@@ -16,7 +16,6 @@ from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_c
 from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Direction
 from fastacct.epsilon import rdp
-from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, plain
 from fastacct.mechanisms.finite import from_pmf
 from fastacct.mechanisms.guarantee import MeanConcentratedDP
@@ -53,7 +52,10 @@ class PrivacyLoss:
     """log dP/dQ under P, for all releases of a job together; made by `fastacct.privacy_loss`."""
 
     def __init__(self, job: Job, direction: Direction, threads: int | None) -> None:
-        self._job, self._direction, self._threads = as_process(job), direction, threads
+        self._job, self._threads = as_process(job), threads
+        self._direction: Direction = as_choice("neighbors", direction, DIRECTIONS["add_remove"])
+        if shape := self._job.shape:
+            raise TypeError(f"the job has arrays of shape {shape}: ask for one job at a time")
         parts = self._job.decompose(direction)
         releases = sum(float(np.asarray(count)) for _, count in parts)
         self._off = 0.0 if parts.sampled(direction, exactly=True) else 2.0 * WEIGHTS_OFF * releases
@@ -332,7 +334,7 @@ class PrivacyLoss:
         return low.reshape(epsilon.shape), high.reshape(epsilon.shape)
 
     def _deltas_of(self, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
-        found = answer("delta", self._job, epsilon, None, direction, self._threads)
+        found = answer("delta", self._job, epsilon, None, direction, self._threads, only_upper=not self._job.tight)
         return np.asarray(found.lower), np.minimum(found.upper, 1.0)
 
 
@@ -392,9 +394,4 @@ def privacy_loss(
     >>> round(loss.mean.upper, 9), round(loss.exceeds(4.0).upper, 3), round(loss.quantile(0.5).upper, 3)
     (2.0, 0.159, 2.0)
     """
-    direction = as_choice("neighbors", neighbors, DIRECTIONS["add_remove"])
-    if not isinstance(job, Mechanism | Process):
-        raise TypeError(f"job must be a mechanism or a process, not {job!r}")
-    if shape := getattr(job, "shape", ()):
-        raise TypeError(f"the job has arrays of shape {shape}: ask for one job at a time")
-    return PrivacyLoss(job, direction, threads)
+    return PrivacyLoss(job, neighbors, threads)

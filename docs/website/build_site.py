@@ -5,12 +5,14 @@ from pathlib import Path
 
 from api_pages import PUBLIC, captions, with_example, write_pages
 from contents import toctree
+from words import directive
 
 PICTURES = "https://raw.githubusercontent.com/fastacct/fastacct/main/"
 FOREIGN = ["autodp", "diffprivlib", "dp_accounting", "flwr", "jax", "jax_privacy", "opacus", "opendp", "pipeline_dp"]
 FOREIGN += ["riskcal", "sklearn", "torch"]
 """Libraries of adapters, which the reference is built without."""
-EXPLORER = '<p><a href="../explorer.html">Explore runs in the browser</a></p>'
+EXPLORER = "[Explorer: try it in your browser](explorer.md)"
+"""The first link of the landing page: to the explorer itself, where it has been built."""
 START = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>fastacct</title>
 <meta http-equiv="refresh" content="0; url=docs/README.html"></head>
@@ -43,8 +45,11 @@ def as_page(app, docname: str, source: list[str]) -> None:
         text = text.replace("# fastacct\n", "# Overview, speed and limits\n", 1)
     text = text.replace(PICTURES, "../" * docname.count("/"))
     if docname == "docs/README" and (Path(app.srcdir) / "docs" / "_build" / "extra" / "explorer.html").is_file():
-        text = text.replace("\n## ", f"\n{EXPLORER}\n\n## ", 1)
-    app.env.note_dependency(str(Path(__file__).with_name("contents.py")))
+        text = text.replace(EXPLORER, f'<a href="../explorer.html">{EXPLORER[1:].partition("]")[0]}</a>', 1)
+    heading, line, rest = text.partition("\n")
+    text = heading + line + directive(docname) + rest
+    for name in ("contents.py", "words.py"):
+        app.env.note_dependency(str(Path(__file__).with_name(name)))
     if docname == "docs/README":
         app.env.note_dependency(str(Path(app.srcdir) / "fastacct" / "explorer" / "index.html"))
     source[0] = text + toctree(docname, captions(app.api_pages) if docname == "docs/reference/README" else None)
@@ -92,7 +97,9 @@ def connect(app):
     app.config.html_extra_path += extra_files(Path(app.srcdir))
     (Path(app.outdir) / "explorer.html").unlink(missing_ok=True)  # of an earlier build
     app.connect("source-read", as_page)
-    app.connect("autodoc-process-docstring", lambda a, b, name, d, e, lines: with_example(name, lines), priority=400)
+    app.connect(
+        "autodoc-process-docstring", lambda a, b, name, one, e, lines: with_example(name, one, lines), priority=400
+    )
     app.connect("doctree-read", colour_examples)
     app.connect("autodoc-process-docstring", escape_bars)
     return {"parallel_read_safe": True}

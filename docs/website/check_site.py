@@ -3,6 +3,7 @@
 python docs/website/check_site.py docs/_build/site
 """
 
+import json
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -60,7 +61,21 @@ def problems_of(site: Path, public: list[str]) -> list[str]:
     styles = [one for one in (site / "_static").rglob("*.css") if "url(http" in one.read_text(errors="replace")]
     found += [f"{one.relative_to(site)}: fetches a file" for one in styles]
     anchors = set().union(*(page.anchors for page in pages.values()))
+    found += unfound_words(site)
     return sorted(found) + [f"not in the reference: {name}" for name in public if name not in anchors]
+
+
+def unfound_words(site: Path) -> list[str]:
+    """Words of `words.py` that the index of the site's search does not lead to their page."""
+    from words import WORDS
+
+    file = site / "searchindex.js"
+    if not file.is_file():
+        return []
+    index = json.loads(file.read_text().removeprefix("Search.setIndex(").removesuffix(")"))
+    found = {(entry, index["docnames"][one[0]]) for entry, places in index["indexentries"].items() for one in places}
+    wanted = [(word, page) for page, words in WORDS.items() for word in words]
+    return [f"{page}: not found by {word}" for word, page in wanted if (word.lower(), page) not in found]
 
 
 def main() -> int:

@@ -20,6 +20,8 @@ CONTENTS = {
         "docs/howto/pipeline",
         "docs/howto/budget",
         "docs/attacks",
+        "docs/audit",
+        "docs/certificates",
         "docs/sweeps",
         "docs/reports",
         "docs/howto/opacus",

@@ -11,7 +11,7 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
 from fastacct.readers.cell_job import CELLS_PER_TASK
 from fastacct.readers.contour import kernel_directions
-from fastacct.readers.job import Ask, exact, falling
+from fastacct.readers.job import EXACTLY, Ask, exact, falling
 from fastacct_ext import _kernels
 
 
@@ -43,8 +43,8 @@ class Exact(Method):
         return falling(job, ask, exact(job, ask))
 
     def reading(self, job: Process, ask: Ask) -> tuple[str, Settings | None]:
-        """The contour, where all losses are Gaussian mixtures."""
-        return "contour", None if job.decompose(ask.relation).is_gaussian else Settings()
+        """All rungs."""
+        return "contour", EXACTLY
 
     def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells | None:
         """Safe side of the boundary, within 1e-8 relative of it."""

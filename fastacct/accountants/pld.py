@@ -46,7 +46,7 @@ class PLD(Method):
 
     @property
     def _settings(self) -> Settings:
-        return Settings(by_divergences=False, tolerance=self.tolerance, spacing=self.spacing)
+        return Settings(("pure", "losses"), self.tolerance, self.spacing)
 
     def reading(self, job: Process, ask: Ask) -> tuple[str, Settings | None]:
         """Losses on a grid."""

@@ -72,7 +72,7 @@ class RDP(Method):
 
     @property
     def _settings(self) -> Settings:
-        return Settings(by_losses=False, orders=self._options()[1], conversion=self.conversion)
+        return Settings(("pure", "divergences"), orders=self._options()[1], conversion=self.conversion)
 
     def reading(self, job: Process, ask: Ask) -> tuple[str, Settings | None]:
         """The best order, of sampled Gaussians by the kernels."""

@@ -38,6 +38,7 @@ def rdp(given: Namespace) -> Answer:
     values = np.asarray(dpsgd.rdp(**run, orders=np.array(orders)), dtype=np.float64).tolist()
     rows = [{"order": order, "rdp": value} for order, value in zip(orders, values, strict=True)]
     found = {"orders": orders, "rdp": values}
+    run |= first_of(given, "records", "batch_size", "epochs")
     return _answer(given, RDP(orders), found, run, [])._replace(rows=rows)
 
 
@@ -84,6 +85,7 @@ def guarantee(given: Namespace) -> Answer:
     if math.isinf(value):
         ending = ending or ": no finite bound can be certified"
     sentence = f"{verb} {sign} {digits_up(value)} at {name} = {digits_up(at)}{ending}"
+    inputs |= first_of(given, "records", "batch_size", "epochs")
     return _answer(given, accountant, result, inputs, [sentence])._replace(plain=repr(float(value)))
 
 

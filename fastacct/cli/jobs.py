@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+import fastacct.audit as audits
 import fastacct.cli.commands as commands
 import fastacct.curve as curves
 import fastacct.mechanisms as mechanisms
@@ -21,6 +22,7 @@ import fastacct.plot as plot
 from fastacct.accountants.question import CurveOptions, Job
 from fastacct.batching import COMPANIONS, in_words
 from fastacct.cli.answers import Answer
+from fastacct.cli.audits import scores_in
 from fastacct.cli.options import RUN, Keywords, as_given, first_of, one_run, runs
 from fastacct.core.files import atomic_output, locked, real_file, refuse_existing
 from fastacct.core.inputs import UNIT, Domain, as_choice, as_number
@@ -172,6 +174,27 @@ def attack(given: Namespace) -> Answer:
     return Answer(document, told, rows=rows, plain=repr(rows[0]["tpr_upper"]))
 
 
+def audit(given: Namespace) -> Answer:
+    """What the scores of runs, or of canaries of one run, show; exit code 1 where they refute the job that is given."""
+    scores, inside = scores_in(given.scores)
+    found: audits.Scores | audits.OneRun
+    if given.guesses is None:
+        found = audits.scores(scores[inside], scores[~inside], confidence=given.confidence)
+    else:
+        counts = audits.count_guesses(scores, inside, given.guesses, drawn=given.drawn)
+        found = audits.one_run(scores.size, *counts, confidence=given.confidence)
+    delta = float(as_delta(given.delta, first_of(given, "records")))
+    document: dict[str, object] = {"command": "audit", "delta": delta, "confidence": given.confidence}
+    if given.job is None and given.noise_multiplier is None:
+        shown = float(np.asarray(found.epsilon(delta, neighbors=given.neighbors)))
+        share = digits_down(100.0 * given.confidence)
+        told = f"shown: epsilon at least {digits_down(shown)} at delta = {digits_up(delta)} ({share} %)"
+        return Answer({**document, "epsilon_lower": shown}, [told], plain=repr(shown))
+    beside = audits.compare(found, job_of(given), delta=delta, neighbors=given.neighbors)
+    document |= {"epsilon_lower": beside.shown, "epsilon": beside.proved, "refuted": beside.refuted}
+    return Answer(document, [str(beside)], int(beside.refuted), plain=repr(beside.shown))
+
+
 def curve(given: Namespace) -> Answer:
     """Privacy curves or trade-off curves of runs or of a job, as a table and a picture."""
     relation, files = as_relation(given.neighbors), commands.files_of(given)
@@ -209,7 +232,9 @@ def curve(given: Namespace) -> Answer:
         "neighbors": relation,
         "sampler": sampler,
     }
-    return Answer(document, [f"{told}.", *(f"wrote {path}" for path in files)], rows=() if given.quiet else table)
+    return Answer(
+        document, [f"{told}.", *(f"wrote {path}" for path in files)], rows=() if given.quiet or files else table
+    )
 
 
 def _about(job: curves.Run | Job) -> Mapping[str, object]:

@@ -16,9 +16,10 @@ import numpy as np
 import fastacct.accountants as accountants
 from fastacct.accountants import RDP, Method
 from fastacct.accountants.rdp import CONVERSIONS
-from fastacct.batching import COMPANIONS, SAMPLINGS, batches_of
+from fastacct.batching import BINS, COMPANIONS, SAMPLINGS, batches_of
 from fastacct.core.inputs import as_choice, common_shape
 from fastacct.core.relations import RELATIONS
+from fastacct.loaders import loaders
 from fastacct.run import Run, as_delta, parameters
 
 Keywords = dict[str, Any]
@@ -132,9 +133,15 @@ OPTIONS: Final = {name: _option(row) for name, row in TABLE["options"].items()}
 COMMON: Final = ("format", "json", "plain")
 
 
+def values() -> dict[str, Sequence[str]]:
+    """The words that options take, for a shell that completes them."""
+    found = {"sampling": SAMPLINGS, "neighbors": RELATIONS, "accountant": ACCOUNTANTS, "conversion": CONVERSIONS}
+    return {option: [*known] for option, known in {**found, "bins": BINS, "loader": loaders()["loaders"]}.items()}
+
+
 def flags(option: str) -> tuple[str, ...]:
     """How an option is written."""
-    if option in ("config", "result", "loader", "ledger", "shell"):
+    if option in ("config", "result", "loader", "ledger", "scores", "shell", "certificate"):
         return (option,)
     return (f"--{option.replace('_', '-')}", *(("--dataset-size",) if option == "records" else ()))
 

@@ -1,4 +1,4 @@
-"""Conformance: a few hundred jobs with certified truths, asked of any accountant: `python -m fastacct.conformance`.
+"""Conformance: a few hundred jobs with certified truths, asked of any accountant: `fastacct conformance`.
 
 `case` is what is asked and what is true, `interfaces` how an accountant is asked, `judge` what its answers are worth,
 `report` and `picture` how that is told. The truths come from arbitrary precision and are stored; nothing here computes

@@ -1,4 +1,4 @@
-"""The command: `python -m fastacct.conformance --accountant module:Class`."""
+"""The command: `fastacct conformance --accountant module:Class`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ exit codes:
   2  bad input: one line on stderr
 
 example:
-  python -m fastacct.conformance --accountant dp_accounting.pld:PLDAccountant --html report.html
+  fastacct conformance --accountant dp_accounting.pld:PLDAccountant --html report.html
 """
 
 
@@ -42,31 +42,32 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(f"{message} (see {self.prog} --help)")
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
-        "python -m fastacct.conformance",
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = _Parser(
+        "fastacct conformance",
         description=_ABOUT,
         epilog=_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--accountant", required=True, metavar="MODULE:NAME", help="a class or a function")
-    parser.add_argument("--interface", choices=[*INTERFACES], help="default: recognised")
-    parser.add_argument("--name", help="how the report calls it (default: MODULE:NAME)")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write every answer")
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with a picture")
-    parser.add_argument("--cases", metavar="PATTERN", default="*", help='only these, as in "gaussian/*" or "1e-12"')
-    parser.add_argument("--limit", metavar="N", type=int, help="only the first N of them")
-    parser.add_argument("--seconds", metavar="S", type=float, default=60.0, help="for one answer (default: 60)")
-    parser.add_argument("--list", action="store_true", help="list the cases, ask nothing")
-    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    return parser
+    made.add_argument("--accountant", required=True, metavar="MODULE:NAME", help="a class or a function")
+    made.add_argument("--interface", choices=[*INTERFACES], help="default: recognised")
+    made.add_argument("--name", help="how the report calls it (default: MODULE:NAME)")
+    made.add_argument("--json", metavar="FILE", type=Path, help="write every answer")
+    made.add_argument("--html", metavar="FILE", type=Path, help="write a page with a picture")
+    made.add_argument("--cases", metavar="PATTERN", default="*", help='only these, as in "gaussian/*" or "1e-12"')
+    made.add_argument("--limit", metavar="N", type=int, help="only the first N of them")
+    made.add_argument("--seconds", metavar="S", type=float, default=60.0, help="for one answer (default: 60)")
+    made.add_argument("--list", action="store_true", help="list the cases, ask nothing")
+    made.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     try:
-        given = _parser().parse_args(arguments)
+        given = parser().parse_args(arguments)
         accountant, cases = accountant_of(given.accountant, given.interface), _chosen(given)
         if given.list:
             print(*(f"{case.name}: {case}" for case in cases), sep="\n")

@@ -34,7 +34,8 @@ class Case:
     relation : {"add_remove", "replace_one", "zero_out"}
     delta : float
     low, high : Decimal
-        The smallest epsilon of the job is between them; all but cases with known bounds only are 1e-20 wide.
+        The smallest epsilon of the job is between them; at most 3e-20 wide, relatively, but one of
+        2e-12 and eight of batches of which bounds alone are known.
     source : str
         The function that certified them.
     """

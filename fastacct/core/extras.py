@@ -15,5 +15,5 @@ def import_extra(module: str, extra: str) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as error:
         library = module.partition(".")[0]
-        message = f'this needs {library}, which is not installed: pip install "fastacct[{extra}]"'
+        message = f'this needs {library}, which is not installed: pip install ".[{extra}]" in a clone of fastacct'
         raise ModuleNotFoundError(message, name=library) from error

@@ -260,17 +260,17 @@ class PoissonSampled(Mechanism):
     is_gaussian = _inner("is_gaussian_sampled")
 
     def decompose(self, relation: Relation) -> Process | None:
-        """The sample of the one release that the mechanism is; a composition is sampled as a whole."""
+        """The sample of the one release that the mechanism is; a composition with losses is sampled as a whole."""
         parts = self.mechanism.decompose(relation)
-        if parts is None:
+        inner = list(parts or ())
+        if len(inner) == 1 and np.all(np.asarray(inner[0][1]) == 1):
+            return Process({inner[0][0].poisson(self.sample_rate): 1})
+        if parts is None or self.mechanism.has_losses:
             return None
-        inner = list(parts)
-        if len(inner) != 1 or not np.all(np.asarray(inner[0][1]) == 1):
-            raise ValueError(
-                f"{self.mechanism!r} consists of several releases: its sample is not the composition of their samples. "
-                "Sample its guarantee instead, PureDP or ApproxDP"
-            )
-        return Process({inner[0][0].poisson(self.sample_rate): 1})
+        raise ValueError(
+            f"{self.mechanism!r} consists of several releases: its sample is not the composition of their samples. "
+            "Sample its guarantee instead, PureDP or ApproxDP"
+        )
 
     def unsampled(self) -> Mechanism:
         return self.mechanism

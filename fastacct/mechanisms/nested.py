@@ -107,10 +107,11 @@ class Parallel(Mechanism, no_group="members may be in different parts; compose g
 class Together(Mechanism, no_group="use Together(job.group(size)): its members change together in every release"):
     """All releases of a job as one, so that `.poisson(sample_rate)` of the job samples once for all of them.
 
-    **Guarantee.** That of the job.  A record that is drawn takes part in every release, as a client does in all that a
-    round of federated learning releases.  Losses are rounded to a lattice of 16,384 points to either side, so that
-    bounds are about 1e-6 apart: the job itself has narrower ones.  Releases may depend on what earlier ones of the
-    same sample have shown.  At most 1,000 releases.  Where losses are not known, Rényi divergences are sampled.
+    **Guarantee.** That of the job, which is evaluated in its place where nothing is sampled.  A record that is drawn
+    takes part in every release, as a client does in all that a round of federated learning releases.  Losses of a
+    sample are rounded to a lattice of 16,384 points to either side, so that bounds are about 1e-6 apart.  Releases may
+    depend on what earlier ones of the same sample have shown.  A sample has at most 1,000 releases.  Where losses are
+    not known, Rényi divergences are sampled.
 
     Parameters
     ----------
@@ -141,6 +142,9 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
     @property
     def tight(self) -> bool:  # type: ignore[override]
         return self.job.tight
+
+    def decompose(self, relation: Relation) -> Process | None:
+        return self.job
 
     @kept_by_argument
     def losses(self, relation: Relation) -> Pair | None:

@@ -1,6 +1,6 @@
 """Pictures: runs, sweeps, curves, accuracy beside privacy, losses and networks.
 
-Needs matplotlib (`pip install "fastacct[plot]"`), which is imported when the first picture is drawn. Every function
+Needs matplotlib (extra `plot`), which is imported when the first picture is drawn. Every function
 returns a `matplotlib.figure.Figure` that is not registered with pyplot: nothing to close, safe in threads. It shows
 itself in a notebook; `save` writes it as PNG, PDF or SVG.
 

@@ -17,6 +17,8 @@ from fastacct.readers.roc import PAD, error_rates
 from fastacct_ext._kernels import Directions
 
 _REVERSE: Final[dict[Relation, Relation]] = {"add": "remove", "remove": "add"}
+_BEYOND: Final = 1e300
+"""Above the largest sum of finite losses."""
 _ONE_WAY: Final = "a trade-off curve of one direction"
 
 
@@ -48,6 +50,10 @@ def rates(
     if relation not in _REVERSE and not job.is_gaussian and wide.any():
         lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
         lower, upper = meet(np.maximum(lower, lines.lower.ravel()), np.minimum(upper, lines.upper.ravel()))
+    if not job.is_gaussian and (none := x == 0.0).any():  # what only one distribution has
+        lost = exact(process, Ask("delta", np.full(shape, _BEYOND), shape, relation, threads))
+        ends = (lost.lower, lost.upper) if positives else (1.0 - lost.upper - PAD, 1.0 - lost.lower + PAD)
+        lower[none], upper[none] = (np.clip(end, 0.0, 1.0).ravel()[none] for end in ends)
     status = status_of(lower, upper)
     if not positives:
         status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)

@@ -62,16 +62,25 @@ class Reading(NamedTuple):
         """Store values at some places."""
         self.lower[at], self.upper[at], self.status[at] = values
 
+    def take(self, at: NDArray[np.intp] | NDArray[np.bool_]) -> Reading:
+        """Those at some places."""
+        return Reading(self.lower[at], self.upper[at], self.status[at])
+
     @classmethod
     def empty(cls, size: int) -> Reading:
         """To be filled."""
         return cls(np.empty(size), np.empty(size), np.zeros(size, dtype=np.uint8))
 
 
+_Columns = tuple[Cells, Cells, NDArray[np.int32], NDArray[np.int32], Cells, Cells]
+_Times = tuple[Mixture, float]
+"""A mixture, and how often."""
+
+
 class CellJob(NamedTuple):
     """One cell as the kernels read it: different mixtures, in an order of their own."""
 
-    columns: tuple[Cells, Cells, NDArray[np.int32], NDArray[np.int32], Cells, Cells]
+    columns: _Columns
     """Counts, noises, numbers of components of P and of Q; weights and means of all components."""
     runs: Run | None
     """Noise, rate and count, where all are sampled Gaussians."""
@@ -112,46 +121,68 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
 
 def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:
     """The job of these mixtures and losses, how often each."""
-    table = sorted(merge(mixtures).items()) or [(Mixture(1.0, ((0.0, 1.0),)), 0.0)][: not data]
+    table = _merged(mixtures, data)
+    given = _columns(table)
+    is_one = len(table) == 1 and table[0][0].is_sampled and not data
+    count, noise, _, n_q, weight, mean = given
+    runs = None
+    if not n_q.any() and not data:
+        runs = (noise / mean if is_one else np.nextafter(noise / mean, 0.0), weight, count)
+    spacing = spacing_of(data) if not table else 0.0
+    has_far = any(_near(pair, _HARDLY)[1] > 0.0 for pair, _ in table) or any(pieces.parts for pieces, _ in data)
+    return CellJob(
+        given,
+        runs,
+        shift=sum(4.0 * count * pair.rounding for pair, count in table),
+        is_one=is_one,
+        is_plain=all(pair.is_plain for pair, _ in table),
+        near=cache(partial(_without, table, data)) if has_far else None,
+        data=columns([(pieces.proper(), n) for pieces, n in data]) if data else _NO_DATA,
+        is_mirrored=all(pieces.is_mirrored for pieces, _ in data),
+        steps=float(count.sum()) + sum(n for _, n in data),
+        spacing=spacing,
+        least=_least_sum(data) if spacing > 0.0 else (0.0, 0.0),
+        lost=[(pieces.lost, n) for pieces, n in data if max(pieces.lost.q[1], pieces.lost.p[1]) > 0.0],
+    )
+
+
+def _merged(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Pieces, float]]) -> list[_Times]:
+    """Different mixtures in an order of their own, plain ones as one; one of nothing where there is nothing at all."""
+    table = sorted(merge(mixtures).items())
+    if not table and not data:
+        return [(Mixture(1.0, ((0.0, 1.0),)), 0.0)]
     plain = [(pair, count) for pair, count in table if pair.is_plain]
     if len(plain) > 1 and all(pair.noise > 0.0 for pair, _ in plain):
         # several plain Gaussians are one: their mu^2 add up, here without the rounding of a long sum
-        each = ((pair.p[0][1] / pair.noise, count) for pair, count in plain)
-        mu = math.sqrt(math.fsum(count * one * one for one, count in each))
+        ratios = ((pair.p[0][1] / pair.noise, count) for pair, count in plain)
+        mu = math.sqrt(math.fsum(count * ratio * ratio for ratio, count in ratios))
         if 1e-150 < mu < 1e150:
-            table = [(pair, count) for pair, count in table if not pair.is_plain]
-            table.append((Mixture(1.0, ((1.0, mu),)), 1.0))
-    pairs, count = [pair for pair, _ in table], np.array([count for _, count in table])
-    noise, parts = np.array([pair.noise for pair in pairs]), [(*pair.p, *pair.q) for pair in pairs]
-    n_p, n_q = np.array([(len(pair.p), len(pair.q)) for pair in pairs], dtype=np.int32).reshape(-1, 2).T.copy()
-    weight, mean = np.concatenate([np.zeros((0, 2)), *parts]).T.copy()
-    runs, is_one = None, len(pairs) == 1 and pairs[0].is_sampled and not data
-    if not n_q.any() and not data:
-        runs = (noise / mean if is_one else np.nextafter(noise / mean, 0.0), weight, count)
-    shift, is_plain = sum(4.0 * count * pair.rounding for pair, count in table), all(pair.is_plain for pair in pairs)
+            return [*((pair, n) for pair, n in table if not pair.is_plain), (Mixture(1.0, ((1.0, mu),)), 1.0)]
+    return table
 
-    def near(hardly: int) -> tuple[CellJob, float]:
-        trimmed = [(*_near(pair, hardly), float(n)) for pair, n in zip(pairs, count, strict=True)]
-        fewer = [(*without(pieces, 10.0**-hardly), n) for pieces, n in data]
-        lost = math.fsum(n * left for left, n in [one[1:] for one in (*trimmed, *fewer)]) * (1.0 + 4.0 * _ULP)
-        kept = ((pair, n) for pair, _, n in trimmed)
-        mixed = ((pair, n) for pair, n in kept if not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1)
-        made = job_of(mixed, [(pieces, n) for pieces, _, n in fewer])
-        return made._replace(shift=made.shift + 2.0 * lost, near=None), lost
 
-    has_far = any(_near(pair, _HARDLY)[1] > 0.0 for pair in pairs) or any(pieces.parts for pieces, _ in data)
-    gone = [(pieces.lost, n) for pieces, n in data if pieces.lost.q[1] > 0.0 or pieces.lost.p[1] > 0.0]
-    rows = columns([(pieces.proper(), n) for pieces, n in data]) if data else _NO_DATA
-    is_mirrored = all(pieces.is_mirrored for pieces, _ in data)
-    given = (count, noise, n_p, n_q, weight, mean)
-    spacing = spacing_of(data) if not pairs else 0.0
-    least = 0.0, 0.0
-    if spacing > 0.0:
-        off = sum(n * (pieces.atoms[:, 2] + 4.0 * np.abs(pieces.atoms[:, 0])).max() for pieces, n in data)
-        least = math.fsum(n * pieces.atoms[0, 0] for pieces, n in data), float(off) * _ULP
-    far = cache(near) if has_far else None
-    steps = float(count.sum()) + sum(n for _, n in data)
-    return CellJob(given, runs, shift, is_one, is_plain, far, rows, is_mirrored, steps, spacing, least, gone)
+def _columns(table: list[_Times]) -> _Columns:
+    """Counts, noises, numbers of components of P and of Q; weights and means of all components."""
+    count, noise = (np.array(column, dtype=float) for column in ([n for _, n in table], [m.noise for m, _ in table]))
+    n_p, n_q = np.array([(len(m.p), len(m.q)) for m, _ in table], dtype=np.int32).reshape(-1, 2).T.copy()
+    weight, mean = np.concatenate([np.zeros((0, 2)), *((*m.p, *m.q) for m, _ in table)]).T.copy()
+    return count, noise, n_p, n_q, weight, mean
+
+
+def _without(table: list[_Times], data: Sequence[tuple[Pieces, float]], hardly: int) -> tuple[CellJob, float]:
+    """The job without what is far out and has at most 10^-this weight, and the chance that a step draws of it."""
+    trimmed = [(*_near(pair, hardly), float(n)) for pair, n in table]
+    fewer = [(*without(pieces, 10.0**-hardly), n) for pieces, n in data]
+    lost = math.fsum(n * gone for _, gone, n in (*trimmed, *fewer)) * (1.0 + 4.0 * _ULP)
+    mixed = ((pair, n) for pair, _, n in trimmed if not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1)
+    job = job_of(mixed, [(pieces, n) for pieces, _, n in fewer])
+    return job._replace(shift=job.shift + 2.0 * lost, near=None), lost
+
+
+def _least_sum(data: Sequence[tuple[Pieces, float]]) -> tuple[float, float]:
+    """The least sum of losses on a lattice, direction remove, and by how much it and others may be off."""
+    off = sum(n * (pieces.atoms[:, 2] + 4.0 * np.abs(pieces.atoms[:, 0])).max() for pieces, n in data)
+    return math.fsum(n * pieces.atoms[0, 0] for pieces, n in data), float(off) * _ULP
 
 
 def read_run(
@@ -257,6 +288,8 @@ def _without_far(
 ) -> Reading:
     """Bounds by the components that do not reach far out; by all of them, or fewer still, where these are not tight."""
     out, left = _nothing(target, what), np.arange(target.size)
+    before = np.zeros(target.size)
+    """Weight that was left out the last time; 0: none."""
     for part in _PARTS if what == EPSILON else (_PARTS[0], 0.0):
         hardly = np.full(left.shape, _HARDLY)
         if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
@@ -264,11 +297,15 @@ def _without_far(
             hardly = np.ceil(-np.log10(least)).astype(np.int64)
         for digits in np.unique(hardly).tolist():
             at = left[hardly == digits]
-            asked = target[at]
             if part > 0.0:
-                found = _by_near(*near(digits), asked, what, directions)
+                few, lost = near(digits)
+                at = at[before[at] != lost]  # the same components say the same again
+                before[at] = lost
+                if not at.size:
+                    continue
+                found = _by_near(few, lost, target[at], what, directions)
             else:
-                found = _read(job, asked, what, directions)
+                found = _read(job, target[at], what, directions)
             lower, upper = meet(np.maximum(found.lower, out.lower[at]), found.upper, out.upper[at])
             status = np.minimum(found.status, status_within(lower, upper, what == LOG_DELTA))
             out.put(at, Reading(lower, upper, status))
@@ -278,8 +315,6 @@ def _without_far(
 
 def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions) -> Reading:
     """Bounds by the components that are left; the weight of the others is `lost` at most in all steps."""
-    if lost == 0.0:  # all are left: they are asked for themselves
-        return _nothing(target, what)
     easier = np.maximum((target - lost) * (1.0 - 2.0 * _ULP), 0.0) if what == EPSILON else target
     above = _read(near, easier, what, directions)
     least, upper = above.lower, above.upper

@@ -97,9 +97,11 @@ class Contour:
     @cached
     def is_certain(self) -> bool:
         """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell well."""
-        at = np.array([_EVERYDAY])
-        found = [self.read_cell(cell, at, EPSILON) for cell in range(math.prod(self.shape))]
-        return not self.is_apart and all(one is not None and _is_narrow(one[0]) for one in found)
+        cells, at = range(math.prod(self.shape)), np.array([_EVERYDAY])
+        try:
+            return not self.is_apart and all(_is_narrow(self.read_cell(cell, at, EPSILON)[0]) for cell in cells)
+        except OutOfReachError:
+            return False
 
     @cached
     def is_apart(self) -> bool:
@@ -119,14 +121,12 @@ class Contour:
 
     def read_cell(
         self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False
-    ) -> tuple[Reading, NDArray[np.bool_]] | None:
-        """Bounds of one cell, and where they are all that is known of its losses; None where some are neither mixtures
-        nor data.  only_upper: of two pairs the one above alone."""
+    ) -> tuple[Reading, NDArray[np.bool_]]:
+        """Bounds of one cell, and where they are all that is known of its losses; an error where some are neither
+        mixtures nor data.  only_upper: of two pairs the one above alone."""
         _kernels.begin()
         try:
             return self._read(cell, target, what, self.directions, only_upper and self.is_apart)
-        except OutOfReachError:
-            return None
         finally:
             _kernels.end()
 
@@ -237,7 +237,8 @@ class Contour:
 
 
 def _is_narrow(reading: Reading) -> bool:
-    return bool(reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - _NARROW) <= reading.lower[0])
+    is_near = reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - _NARROW) <= reading.lower[0]
+    return bool(is_near or reading.lower[0] == np.inf)  # that it is infinite is all there is to know
 
 
 def _pieces(group: Index, target: Cells, shared: bool, threads: int) -> list[Index]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastacct.core.bounds import status_of
 from fastacct.core.inputs import Cells
+from fastacct.losses.pieces import Lost
 from fastacct.readers.cell_job import (
     ADD,
     BOTH,
@@ -84,15 +87,30 @@ def _with_a_little(reading: Reading, most: float, what: Quantity) -> Reading:
     return reading._replace(upper=upper, lower=lower, status=np.maximum(reading.status, wide))
 
 
+class Interval(NamedTuple):
+    """Bounds of a number."""
+
+    down: float
+    up: float
+
+
 def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Reading:
     lost = [(one if way == REMOVE else one.flipped(), n) for one, n in job.lost]
-    sums = [math.fsum(n * math.log1p(-one.p[i]) for one, n in lost) for i in (0, 1)]
-    gone = sums[0] * (1.0 - _PAD), sums[1] * (1.0 + _PAD)  # log(1 - D), its bounds
+
+    def log_kept(end: Callable[[Lost], float]) -> float:
+        return math.fsum(n * math.log1p(-end(one)) for one, n in lost)
+
+    # the least of D leaves the most of the rest
+    most, least = log_kept(lambda one: one.p[0]) * (1.0 - _PAD), log_kept(lambda one: one.p[1]) * (1.0 + _PAD)
+    d = Interval(
+        max(0.0, -math.expm1(most) * (1.0 - _PAD)),
+        -math.expm1(least) * (1.0 + _PAD) + _LEAST * (least < 0.0),
+    )
     moved = [math.fsum(n * (math.log1p(-one.q[1 - i]) - math.log1p(-one.p[i])) for one, n in lost) for i in (0, 1)]
-    d = max(0.0, -math.expm1(gone[0]) * (1.0 - _PAD)), -math.expm1(gone[1]) * (1.0 + _PAD) + _LEAST * (gone[1] < 0.0)
-    s = min(moved) - _PAD * abs(min(moved)), max(moved) + _PAD * abs(max(moved))
-    read = _epsilon if what == EPSILON else _delta
-    reading = read(job, target, way, d, s, gone)
+    s = Interval(min(moved) - _PAD * abs(min(moved)), max(moved) + _PAD * abs(max(moved)))
+    if what == EPSILON:
+        return _epsilon(job, target, way, d, s, Interval(least, most))
+    reading = _delta(job, target, way, d, s)
     if what != LOG_DELTA:
         return reading
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -102,39 +120,41 @@ def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Re
     return Reading(low, high, status_within(low, high, True))
 
 
-Ends = tuple[float, float]
-
-
-def _epsilon(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, gone: Ends) -> Reading:
+def _epsilon(job: CellJob, target: Cells, way: Directions, d: Interval, s: Interval, log_kept: Interval) -> Reading:
     """The target is met where delta' is (target - D)/(1 - D) or less; never, where D is more."""
-    sides, nothing = [], []
-    for i in (1, 0):
-        side, rest = 1.0 if i else -1.0, math.exp(gone[i]) * (1.0 - (1.0 if i else -1.0) * _PAD)
-        if d[i] < 0.5:
-            asked, none = (target - d[i]) / (1.0 - d[i]) * (1.0 - side * _PAD), target <= d[i] if i else target < d[i]
-        else:  # the digits are in what is left of 1
-            share = (1.0 - target) / rest if rest > _NORMAL else np.full(target.shape, np.inf)
-            asked, none = 1.0 - share * (1.0 + side * _PAD) - side * _ULP, share >= 1.0 - side * _PAD
-        sides.append(read_job(job, np.clip(asked, 0.0, 1.0), EPSILON, way))
-        nothing.append(none)
+    asked, never = _of_the_rest(target, d.up, log_kept.down, 1.0)
+    high = np.maximum((read_job(job, asked, EPSILON, way).upper - s.down) * (1.0 + _ULP), 0.0)
+    asked, surely_never = _of_the_rest(target, d.down, log_kept.up, -1.0)
+    least = read_job(job, asked, EPSILON, way).lower  # 0 says nothing of epsilons below 0
+    low = np.where(least > 0.0, np.maximum((least - s.up) * (1.0 - _ULP), 0.0), 0.0)
     some = target < 1.0
-    high = np.maximum((sides[0].upper - s[0]) * (1.0 + _ULP), 0.0)
-    least = sides[1].lower  # 0 says nothing of epsilons below 0
-    low = np.where(least > 0.0, np.maximum((least - s[1]) * (1.0 - _ULP), 0.0), 0.0)
-    high = np.where(some, np.where(nothing[0], np.inf, high), 0.0)
-    low = np.minimum(np.where(some, np.where(nothing[1], np.inf, low), 0.0), high)
+    high = np.where(some, np.where(never, np.inf, high), 0.0)
+    low = np.minimum(np.where(some, np.where(surely_never, np.inf, low), 0.0), high)
     return Reading(low, high, status_of(low, high))
 
 
-def _delta(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, _: Ends) -> Reading:
+def _of_the_rest(target: Cells, d: float, log_kept: float, side: float) -> tuple[Cells, NDArray[np.bool_]]:
+    """Which delta' meets a target, rounded down on side 1 and up on side -1, and where none does."""
+    if d < 0.5:
+        return _unit((target - d) / (1.0 - d) * (1.0 - side * _PAD)), target <= d if side > 0.0 else target < d
+    kept = math.exp(log_kept) * (1.0 - side * _PAD)  # the digits are in what is left of 1
+    share = (1.0 - target) / kept if kept > _NORMAL else np.full(target.shape, np.inf)
+    return _unit(1.0 - share * (1.0 + side * _PAD) - side * _ULP), share >= 1.0 - side * _PAD
+
+
+def _unit(x: Cells) -> Cells:
+    return np.clip(x, 0.0, 1.0)
+
+
+def _delta(job: CellJob, target: Cells, way: Directions, d: Interval, s: Interval) -> Reading:
     """delta'(-t) <= t + delta'(0), and delta'(inf) = 0."""
-    moved = [np.maximum(target + one, 0.0) for one in s]
-    above = below = read_job(job, moved[0], LOG_DELTA, way)
-    if (moved[0] != moved[1]).any():  # most often both are one number
-        below = read_job(job, moved[1], LOG_DELTA, way)
+    near, far = (np.maximum(target + moved, 0.0) for moved in s)
+    above = below = read_job(job, near, LOG_DELTA, way)
+    if (near != far).any():  # most often both are one number
+        below = read_job(job, far, LOG_DELTA, way)
     high, low = np.exp(np.minimum(above.upper, 0.0)) * (1.0 + _PAD), np.exp(below.lower) * (1.0 - _PAD)
-    high = np.minimum(high + np.maximum(-(target + s[0]), 0.0) * (1.0 + _PAD), 1.0)
-    high, low = (np.where(target == np.inf, 0.0, one) for one in (high, low))
-    high = np.minimum((d[1] + (1.0 - d[1]) * high) * (1.0 + _PAD) + _LEAST * (d[1] > 0.0), 1.0)
-    low = np.minimum(np.maximum((d[0] + (1.0 - d[0]) * low) * (1.0 - _PAD), 0.0), high)
+    high = np.minimum(high + np.maximum(-(target + s.down), 0.0) * (1.0 + _PAD), 1.0)
+    high, low = (np.where(target == np.inf, 0.0, bound) for bound in (high, low))
+    high = np.minimum((d.up + (1.0 - d.up) * high) * (1.0 + _PAD) + _LEAST * (d.up > 0.0), 1.0)
+    low = np.minimum(np.maximum((d.down + (1.0 - d.down) * low) * (1.0 - _PAD), 0.0), high)
     return Reading(low, high, status_of(low, high))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
+from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell_job import DELTA
 from fastacct.readers.contour import Contour
@@ -102,8 +103,11 @@ class _Deltas:
 
     def _by_line(self, epsilon: float) -> tuple[float, bool]:
         line = Contour.of(self._whole, self._relation)
-        found = line.read_cell(0, np.array([epsilon]), DELTA, only_upper=True)
-        return (math.inf, False) if found is None else (float(found[0].upper[0]), bool(found[1][0]))
+        try:
+            found, is_all = line.read_cell(0, np.array([epsilon]), DELTA, only_upper=True)
+        except OutOfReachError:
+            return math.inf, False
+        return float(found.upper[0]), bool(is_all[0])
 
 
 def _largest(deltas: _Deltas, fpr: float) -> float:

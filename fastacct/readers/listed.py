@@ -14,23 +14,16 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import Cells
 from fastacct.core.search import crossing
-from fastacct.losses.loss import ROUNDING, Atoms, Part, composed
-from fastacct_ext import _densities
+from fastacct.losses.loss import ROUNDING, Atoms, Part
 
 MOST_SUMS: Final = 1 << 20
 _MOST_RELEASES: Final = 1 << 14
 _MOST_LOSSES: Final = 40
 """Of one release that occurs more than twice."""
-_MOST_CONVOLVED: Final = 1 << 16
-_AT_ONCE: Final = 1 << 16
-"""Losses and epsilons that are paired in memory."""
-_LEAST: Final = 1e-150
-"""Mass of a sum on a lattice that is not told from nothing."""
 _SMALLEST: Final = -690.0
 """Log of a mass that is too small to matter, yet a normal number."""
 
@@ -51,10 +44,7 @@ class Listed:
             upper, lower = pair.upper.as_atoms(), pair.lower.as_atoms()
             if upper is None or lower is None or pair.count > _MOST_RELEASES:
                 return False
-            own = _listed(pair.count, max(upper.loss.size, lower.loss.size, 1))
-            for atoms in (upper, lower):
-                own = min(own, _on_lattice(atoms, pair.count)) if pair.count > 2 else own
-            sums *= own
+            sums *= _listed(pair.count, max(upper.loss.size, lower.loss.size, 1))
             if sums > MOST_SUMS:
                 return False
         return True
@@ -63,10 +53,6 @@ class Listed:
         """Bounds of delta."""
         lower, upper = self._lower.delta(epsilon), self._upper.delta(epsilon)
         return judged(lower, upper, 1.0)
-
-    def deltas(self, epsilon: Cells) -> tuple[Cells, Cells]:
-        """Lower and upper bounds of delta at many epsilons, with the same bits."""
-        return self._lower.deltas(epsilon), self._upper.deltas(epsilon)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
@@ -96,12 +82,7 @@ class _Sums:
             if not mass.size:
                 loss = log_mass = np.zeros(0)
                 continue
-            if count > 2 and _on_lattice(atoms, count) < _listed(count, mass.size):
-                sums, logs = _convolved(one, mass, atoms.lattice or 1.0, count, is_upper)
-                size += count * 64.0 * float(np.abs(one).max())
-                depth += 2.0 * sums.size
-            else:
-                sums, logs = _multiples(one, np.log(mass), count)
+            sums, logs = _multiples(one, np.log(mass), count)
             loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()
             size += count * float(np.abs(one).max())
             depth += _log_factorials(count)[-1] * 4.0 + count * float(np.abs(np.log(mass)).max())
@@ -123,23 +104,12 @@ class _Sums:
 
     def delta(self, epsilon: float) -> float:
         """Bound of delta on the side of the measure."""
-        return float(self.deltas(np.array([epsilon]))[0])
-
-    def deltas(self, epsilon: Cells) -> Cells:
-        """The same at many epsilons.
-
-        A row of a power of two of losses holds those above an epsilon: the same one alone and among others.
-        """
-        above = np.searchsorted(-self._loss, -epsilon, side="left")
-        found, size = np.full(epsilon.size, self._infinite), np.minimum(2 ** _bits(above), self._loss.size)
-        for n in np.unique(size[above > 0]).tolist():
-            loss, mass, rows = self._loss[:n], self._mass[:n], np.flatnonzero((size == n) & (above > 0))
-            for at in np.array_split(rows, -(-rows.size * n // _AT_ONCE)):
-                gain = -np.expm1(np.minimum(np.subtract.outer(epsilon[at], loss), 0.0))
-                total = (mass * gain).sum(axis=1) + self._infinite
-                quantum = 5e-324 * (4.0 + above[at])  # below 1e-307 products have no relative accuracy
-                found[at] = np.clip(total * self._pad + (quantum if self._is_upper else -quantum), 0.0, 1.0)
-        return found
+        above = int(np.searchsorted(-self._loss, -epsilon, side="left"))
+        gain = -np.expm1(np.minimum(epsilon - self._loss[:above], 0.0))
+        total = float((self._mass[:above] * gain).sum()) + self._infinite
+        quantum = 5e-324 * (4.0 + above) * (above > 0)  # below 1e-307 products have no relative accuracy
+        found = total * (self._pad if above else 1.0) + (quantum if self._is_upper else -quantum)
+        return min(max(found, 0.0), 1.0)
 
     def epsilon(self, delta: float) -> float:
         """Bound of the smallest epsilon >= 0 with this delta, on the side of the measure."""
@@ -153,45 +123,11 @@ class _Sums:
         return crossing(lambda epsilon: (self.delta(epsilon),) * 2, delta, top)[self._is_upper]
 
 
-def _bits(count: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Bits of the numbers below: 2 to that power is at least the number."""
-    return np.frexp(np.maximum(count - 1, 0))[1].astype(np.intp)
-
-
 def _listed(count: int, k: int) -> int:
     """How many sums of `count` of k losses there are."""
     if count > 2 and k > _MOST_LOSSES:
         return MOST_SUMS + 1
     return k if count == 1 else math.comb(count + k - 1, count)
-
-
-def _on_lattice(atoms: Atoms, count: int) -> int:
-    """How many there are of losses that differ by multiples of one number; too many where they do not."""
-    if atoms.lattice is None or atoms.loss.size < 2:
-        return MOST_SUMS + 1
-    size = round(float(np.ptp(atoms.loss)) / atoms.lattice) * count + 1
-    return size if size <= _MOST_CONVOLVED else MOST_SUMS + 1
-
-
-def _convolved(loss: Cells, mass: Cells, lattice: float, count: int, is_upper: bool) -> tuple[Cells, Cells]:
-    """Sums on a lattice, masses by direct convolution: all terms are positive, and keep their relative accuracy."""
-    first = float(loss.min())
-    place = np.rint((loss - first) / lattice).astype(np.intp)
-    one = np.zeros(int(place.max()) + 1)
-    np.add.at(one, place, mass)
-
-    def seen(masses: Cells) -> Cells:
-        """No products that underflow: they are slow, and lost; an upper bound keeps a little for each."""
-        return np.maximum(masses, _LEAST) if is_upper else np.where(masses < _LEAST, 0.0, masses)
-
-    def product(a: Cells, b: Cells) -> Cells:
-        out = np.empty(a.size + b.size - 1)
-        _densities.convolve(*((a, b) if a.size < b.size else (b, a)), out)
-        return seen(out)
-
-    total = composed(seen(one), count, product)
-    with np.errstate(divide="ignore"):
-        return np.asarray(count * first + lattice * np.arange(total.size)), np.asarray(np.log(total), dtype=np.float64)
 
 
 def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:

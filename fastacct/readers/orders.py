@@ -1,10 +1,7 @@
 """Rényi divergences of a whole job: by the compiled kernel where it is of sampled Gaussians, else by cells.
 
-Order inf is the largest loss.  Order 1 is the Kullback-Leibler divergence: divergences increase with the order, so that
-one slightly above 1 bounds it from above.  From below: with K(t) = t D(1 + t) = log E_P exp(t L),
-D(1) = K(t)/t - integral of (1 - s/t) K''(s) over [0, t], and for 0 <= s <= t <= 1, since L^2 exp(s L) <=
-exp((1 + s) L) + exp((s - 1) L) - 2 exp(s L) and E_P exp((s - 1) L) <= 1 <= E_P exp(s L),
-K''(s) <= exp((1 + t) D(2 + t)) - 1.
+Order inf is the largest loss.  Order 1 is the Kullback-Leibler divergence, K'(0) of log-moments; divergences increase
+with the order, so that one slightly above 1 bounds it from above where that is not known.
 """
 
 from __future__ import annotations
@@ -91,7 +88,7 @@ def _of_larger(
     for order in (1.0, np.inf):
         mine = at == order
         if mine.any():
-            flat = _at_one(whole, relation, threads, only_upper) if order == 1.0 else _at_infinity(whole, relation)
+            flat = _at_one(whole, relation, threads) if order == 1.0 else _at_infinity(whole, relation)
             for one, values in zip(out, flat, strict=True):
                 one[mine] = values[owner[mine]]
     if only_upper:
@@ -99,30 +96,14 @@ def _of_larger(
     return Bounds(*out)
 
 
-def _at_one(whole: Process, relation: Relation, threads: int, only_upper: bool) -> Bounds:
+def _at_one(whole: Process, relation: Relation, threads: int) -> Bounds:
     """Kullback-Leibler divergences of all cells (flat arrays)."""
     orders = (1.0 + _ABOVE_ONE).reshape(-1, *(1,) * len(whole.shape))
-    shape = (_ABOVE_ONE.size, *whole.shape)
-    above = _between(whole, orders, shape, relation, threads, only_upper)
-    upper = np.asarray(above.upper).min(axis=0).ravel()
+    above = _between(whole, orders, (_ABOVE_ONE.size, *whole.shape), relation, threads, True)
+    known = [divergence_bounds(cell, np.ones(1), relation) for cell in whole.cells()]
+    ends = [(0.0, np.inf) if one is None else (one[0].item(), one[1].item()) for one in known]
+    lower, upper = meet(*np.array(ends).reshape(-1, 2).T, np.asarray(above.upper).min(axis=0).ravel())
     status = np.asarray(above.status).min(axis=0).ravel()
-    if not whole.sampled(relation):
-        known = [divergence_bounds(cell, np.ones(1), relation) for cell in whole.cells()]
-        ends = [(0.0, np.inf) if one is None else (one[0].item(), one[1].item()) for one in known]
-        lower, upper = meet(*np.array(ends).reshape(-1, 2).T, upper)
-        return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), status).astype(np.uint8))
-    if only_upper:
-        return Bounds(np.zeros(upper.size), upper, status)
-    rise = np.zeros(shape)  # bound of K'', which adds up over the releases
-    for sigma, rate, count in _runs(whole, relation):
-        noise, share, times = (x.reshape(whole.shape) for x in (sigma, rate, count))
-        twice = np.nextafter(1.0 + orders, 3.0)
-        high = _of_run(noise, share, np.ones(whole.shape), twice, shape, threads, True).upper
-        with np.errstate(over="ignore", invalid="ignore"):
-            rise = rise + np.where(times > 0.0, times * np.expm1(orders * high * (1.0 + 1e-15)), 0.0)
-    with np.errstate(invalid="ignore"):
-        below = above.lower * (1.0 - 1e-15) - 0.5 * (orders - 1.0) * rise * (1.0 + 1e-14)
-    lower = np.minimum(np.where(np.isfinite(below), below, 0.0).max(axis=0, initial=0.0).ravel(), upper)
     return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), status).astype(np.uint8))
 
 

@@ -26,8 +26,6 @@ from fastacct_ext._kernels import Directions
 
 PAD: Final = 2.0**-49
 """Covers the rounding of the few operations of each formula here, with 4 ulp for exp, expm1 and log."""
-_BEYOND: Final = 1e300
-"""Above the largest sum of finite losses."""
 _WIDENINGS: Final = 14
 _LEAST_STEP: Final = 1e-9
 _DEEP: Final = -690.0
@@ -57,7 +55,7 @@ def error_rates(
 ) -> tuple[Rates, NDArray[np.bool_]]:
     """Bounds at the job's `cells` and `fpr`, one by one, and whether delta is well known where they are taken.
 
-    Without `both` only tpr_upper and fnr_lower are sharp.
+    At fpr 0 those of Gaussians, whose losses are finite.  Without `both` only tpr_upper and fnr_lower are sharp.
     """
     known = np.ones(fpr.size, dtype=np.bool_)
     inner = (fpr > 0.0) & (fpr < 1.0)
@@ -66,11 +64,6 @@ def error_rates(
     if none.size:  # no noise: an output can prove its hypothesis
         bare = none[job.read(cells[none], np.zeros(none.size), LOG_DELTA, way, threads).status == Status.NOT_MET]
         rates.tpr_upper[bare], rates.fnr_lower[bare] = 1.0, 0.0
-    if none.size and not job.is_gaussian:  # what only one distribution has: delta beyond all finite losses
-        read = job.read(cells[none], np.full(none.size, _BEYOND), LOG_DELTA, way, threads)
-        found = _value(np.zeros(none.size), np.zeros(none.size), read.lower, read.upper)
-        for column, values in zip(rates, found, strict=True):
-            column[none] = np.clip(values, 0.0, 1.0)
     if inner.any():
         found, known[inner] = _Direction(job, cells[inner], fpr[inner], way, threads).rates(both)
         for column, values in zip(rates, found, strict=True):

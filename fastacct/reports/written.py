@@ -99,7 +99,7 @@ class Report(Record):
         Raises
         ------
         ValueError, ModuleNotFoundError
-            Another format; Jinja is missing, or matplotlib for html (`pip install "fastacct[report]"`).
+            Another format; Jinja is missing, or matplotlib for html (extra `report`).
 
         Examples
         --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import subprocess
 import sys
@@ -226,14 +227,15 @@ def test_bad_usage_is_exit_code_2(words):
     assert call(words).exit_code == 2
 
 
-BY_WORD = ("sweep", "show", "check-loader", "budget", "completion", "conformance")
+BY_WORD = ("audit", "verify", "sweep", "show", "check-loader", "budget", "completion", "conformance")
 """Commands whose first word is no option; the last one has an example of its own."""
 
 
 def test_every_command_has_help_with_an_example():
     assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve", "show", "attack",
+            "certify", "verify",
             "check-loader", "plan", "report", "budget", "conformance", "completion",
-            "explore"} == COMMANDS.keys()  # fmt: skip
+            "audit", "explore"} == COMMANDS.keys()  # fmt: skip
     for name in COMMANDS:
         result = call(f"{name} --help")
         assert result.exit_code == 0
@@ -359,3 +361,18 @@ def test_numbers_with_commas_are_numbers():
 
 def test_a_huge_exponent_is_refused_at_once():
     assert call("epsilon --noise-multiplier 1 --sample-rate 0.1 --steps 1e999999999 --delta 1e-5").exit_code == 2
+
+
+def test_json_has_the_run_as_it_was_given():
+    sizes = "--noise-multiplier 1 --records 50000 --batch-size 512 --epochs 30"
+    inputs = json.loads(call(f"epsilon {sizes} --delta 1e-6 --json").stdout)["inputs"]
+    assert inputs == {
+        "noise_multiplier": 1.0, "sample_rate": 0.01024, "steps": 2930, "delta": 1e-6,
+        "records": 50_000, "batch_size": 512, "epochs": 30.0,
+    }  # fmt: skip
+    assert json.loads(call(f"rdp {sizes} --orders 2 --json").stdout)["inputs"]["records"] == 50_000
+
+
+def test_curves_in_a_file_are_not_printed_as_well(tmp_path):
+    words = f"curve --noise-multiplier 1 --sample-rate 0.01 --steps 100 --points 5 --csv {tmp_path / 'c.csv'}"
+    assert len(call(words).stdout.splitlines()) == 2

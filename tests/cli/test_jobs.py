@@ -296,7 +296,28 @@ def test_no_command_is_a_call_for_help():
 
 def test_completion_of_a_shell():
     pytest.importorskip("shtab", reason="the extra cli is not installed")
-    assert "--noise-multiplier" in call("completion bash").stdout
+    script = call("completion bash").stdout
+    assert "--noise-multiplier" in script
+
+    def offered(option):
+        return re.search(rf"(?m)^_shtab_fastacct_{option}_choices=\((.*)\)$", script)[1].replace("'", "").split()
+
+    assert {"poisson", "shuffled"} <= {*offered("epsilon___sampling")}
+    assert {"add_remove", "replace_one"} <= {*offered("epsilon___neighbors")}
+    assert {"exact", "rdp"} <= {*offered("delta___accountant")}
+    assert "canonne_kamath_steinke" in offered("delta___conversion")
+    assert "persistent" in offered("epsilon___bins")
+    assert "opacus" in offered("check_loader_pos_0")
+    assert "callable" in offered("conformance___interface")
+    asked = re.search(r"(?m)^_shtab_fastacct_conformance_option_strings=\((.*)\)$", script)[1]
+    assert "--html" in asked
+    assert "--format" not in asked, "which it refuses"
+
+
+def test_a_value_that_a_shell_does_not_offer_has_the_message_of_the_package():
+    found = call("epsilon --noise-multiplier 1 --sample-rate 0.01 --steps 9 --delta 1e-6 --sampling posson")
+    assert found.exit_code == 2
+    assert "did you mean 'poisson'" in found.stderr
 
 
 def test_conformance_is_a_command():

@@ -109,7 +109,7 @@ def test_a_reader_that_a_thread_was_inside_begins_anew_and_others_keep_what_they
     fa.epsilon(idle, delta=1e-3)
 
     def is_kept():
-        return ["_sides" in vars(next(iter(vars(job)["kept_readers"].values()))[0]) for job in (busy, idle)]
+        return ["_sides" in vars(next(iter(vars(job)["kept_readers"].values()))) for job in (busy, idle)]
 
     found = while_a_thread_runs(lambda: fa.epsilon(busy, delta=1e-3), is_kept)
     assert (found, is_kept()) == ([False, True], [True, True])

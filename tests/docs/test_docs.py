@@ -49,6 +49,29 @@ def test_every_picture_is_used_follows_dark_mode_and_says_what_one_learns():
         assert len(said.split()) >= 8, said
 
 
+FIRST_RUNS = [f"docs/{name}.md" for name in ("README", "faq", "loaders", "reports", "howto/noise", "howto/budget")]
+
+
+@pytest.mark.parametrize("page", ["README.md", *FIRST_RUNS, "explorer/src/run.ts", "docs/notebooks/first_number.md"])
+def test_the_first_run_of_a_page_keeps_the_rule_for_delta(page):
+    """At most a tenth of 1/records, as docs/faq.md says; `fa.report` would ask for a smaller one."""
+    text = (ROOT / page).read_text()
+    start = text.index("FIRST: Run" if page.endswith(".ts") else "records=")
+    (records,) = re.findall(r"records[=:] ?([\d_]+)", text[start - 1 :])[:1]
+    (delta,) = re.findall(r"delta[=:] ?([\de.-]+)", text[start - 1 :])[:1]
+    assert float(delta) * int(records) <= 0.1
+
+
+@pytest.mark.parametrize("page", ["docs/README.md", "docs/howto/README.md", "docs/trust.md"])
+def test_a_page_has_one_name(page):
+    """That of its heading, which the site's navigation shows, too."""
+    place = ROOT / page
+    links = re.findall(r"(?m)^\| \[([^\]]+)\]\(([^)#]+)\) \|", place.read_text())
+    assert len(links) > 6
+    for name, target in links:
+        assert (place.parent / target).read_text().split("# ", 1)[1].startswith(f"{name}\n"), (name, target)
+
+
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "algorithms").glob("[a-z]*.md")), ids=lambda page: page.name)
 def test_every_proof_ends_with_what_is_not_proved(page):
     last = page.read_text().rsplit("\n## ", 1)[1]
@@ -118,7 +141,8 @@ def test_guides_have_the_words_that_people_search_for(word):
 
 def test_the_tables_of_samplers_are_what_the_commands_make():
     readme, samplers = (pytest.importorskip(f"bench.{name}") for name in ("readme", "samplers"))
-    assert f"{readme.MARK}\n{readme.samplers()}\n{readme.MARK}" in (ROOT / "README.md").read_text()
+    for page in readme.PAGES:
+        assert f"{readme.MARK}\n{readme.samplers()}\n{readme.MARK}" in page.read_text(), page
     assert f"{samplers.MARK}\n{samplers.table()}\n{samplers.MARK}" in (ROOT / "docs" / "samplers.md").read_text()
 
 
@@ -182,3 +206,13 @@ def test_every_kernel_header_says_what_it_is():
     assert headers
     for header in headers:
         assert header.read_text().startswith(f"/* {header.relative_to(include).as_posix()} -- "), header
+
+
+def test_tables_that_were_measured_say_with_what():
+    """Version and commit, which the commands write (bench/stamp.py)."""
+    stamp = pytest.importorskip("bench.stamp").measured_with()
+    made = r"fastacct \d+\.\d+\.\d+, commit [0-9a-f]{7,}"
+    assert re.match(rf"{made}( with changes)?, \d{{4}}-\d\d-\d\d$", stamp) or "commit unknown" in stamp
+    for page in ("bench/RESULTS.md", "docs/accuracy.md", "docs/backends/conformance.md"):
+        assert re.search(made, (ROOT / page).read_text()), page
+    assert re.search(r"with fastacct \d+\.\d+\.\d+\*\*, commit [0-9a-f]{7}", (ROOT / "README.md").read_text())

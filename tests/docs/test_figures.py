@@ -62,7 +62,7 @@ def allocation(noise, steps, epochs, delta):
 
 
 def shuffled(up):
-    run = {"noise_multiplier": 1.0, "records": 50_000, "batch_size": 512, "epochs": 30, "delta": 1e-5}
+    run = {"noise_multiplier": 1.0, "records": 50_000, "batch_size": 512, "epochs": 30, "delta": 1e-6}
     return [math.ceil(fa.dpsgd.epsilon(**run, **ZEROED) * up) / up]
 
 

@@ -10,6 +10,7 @@ import pytest
 import fastacct as fa
 from fastacct.core.rounding import rate_of_batch
 from fastacct.readers import job
+from fastacct.readers.cell import Settings
 from fastacct.run import process_of, steps_of_epochs
 from tests.explorer_runs import (
     EXPLORER,
@@ -112,7 +113,7 @@ def of_python(cells):
         run = {"noise_multiplier": noise[at], "sample_rate": rate[at], "steps": steps[at]}
         if relation == "replace_one":
             process, ask = process_of(run), job.Ask("epsilon", delta[at], delta[at].shape, relation, 2)
-            found = job._below_unsampled(process, ask, job._contour(process, ask))
+            found = job.by_cells(process, ask, Settings(("line", "unsampled")))
         else:
             found = fa.dpsgd.epsilon_bounds(**run, delta=delta[at], neighbors=relation)
         lower[at], upper[at], status[at] = found

@@ -61,7 +61,7 @@ def test_links_hold_the_state(seen):
 
 def test_fields_and_buttons_do_what_they_say(seen):
     assert seen["wrong"] == {"invalid": "true", "error": "A number from 0.3 to 20.", "changed": False}
-    assert seen["target"]["noise"] == "1.04076"
+    assert seen["target"]["noise"] == "1.11683"
     assert float(seen["target"]["epsilon"]) <= 3.0
     assert seen["copied"] == seen["copying"] or seen["selected"]
     assert seen["live"].startswith("Epsilon at most ")
@@ -84,7 +84,7 @@ def test_a_link_out_of_range_shows_no_answer_of_another_run(seen):
         assert state["delta"] == "1e-13"
         assert state["delta-error"] == "A number from 1e-12 to 0.01."
         assert "delta=1e-13" in state["hash"]
-    assert first["use"] == "Compute with epochs = 30, delta = 1e-5"
+    assert first["use"] == "Compute with epochs = 30, delta = 1e-6"
     assert seen["refused"]["places"] == [True] * 4
     assert after["lines"] == []
     assert after["charts"] >= 3

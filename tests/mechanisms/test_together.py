@@ -50,6 +50,24 @@ def test_a_sample_for_all_is_less_private_than_one_for_each():
     assert fa.epsilon(other, delta=1e-6) < fa.epsilon(one, delta=1e-6) < fa.epsilon(mixed * 50, delta=1e-6)
 
 
+@pytest.mark.parametrize("relation", ["add_remove", "zero_out", "replace_one"])
+def test_without_a_sample_it_is_the_job(relation):
+    mixed = fa.Gaussian(2.0) + fa.Laplace(6.0) * 2
+    for delta in (1e-9, 1e-2):
+        told = {"delta": delta, "neighbors": relation}
+        assert fa.epsilon_bounds(fa.Together(mixed) * 3, **told) == fa.epsilon_bounds(mixed * 3, **told)
+    assert fa.rdp(fa.Together(mixed) * 3, 4.0, neighbors=relation) == fa.rdp(mixed * 3, 4.0, neighbors=relation)
+
+
+def test_parallel_parts_within_are_alternatives():
+    """A record is in one of the parts."""
+    job = fa.Together(fa.Parallel(fa.Laplace(2.0), fa.Gaussian(1.0)) + fa.Laplace(3.0))
+    lower, upper, status = fa.epsilon_bounds(job, delta=1e-5)
+    each = [fa.epsilon_bounds(one + fa.Laplace(3.0), delta=1e-5) for one in (fa.Laplace(2.0), fa.Gaussian(1.0))]
+    assert (lower, upper) == (max(one.lower for one in each), max(one.upper for one in each))
+    assert status == fa.Status.TIGHT
+
+
 def test_samples_within_a_sample():
     """A client takes part in a round, and its records in each of the steps there."""
     inner = fa.Gaussian(1.0).poisson(0.1) * 10

@@ -222,7 +222,7 @@ def test_a_grid_of_deltas_a_single_cell_or_another_format_is_refused(grid, tmp_p
 
 def test_a_missing_matplotlib_names_the_extra(grid, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r'pip install "fastacct\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
         plot.epsilon_grid(grid)
 
 

@@ -166,6 +166,18 @@ def test_rates_below_the_smallest_double_are_not_nothing(epsilon, fpr):
     assert found.upper > 1e-259
 
 
+@pytest.mark.parametrize("relation", ["add_remove", "remove", "add"])
+@pytest.mark.parametrize(("deltas", "noise"), [(1, 2.0), (3, 0.6), (0, 2.0)])
+def test_without_a_false_alarm_only_what_one_side_has_is_found_beside_gaussians(deltas, noise, relation):
+    """Losses are not bounded, and what is beyond all finite ones is the failures of (epsilon, delta)-DP."""
+    job = (fa.ApproxDP(0.5, 2e-3) * deltas if deltas else fa.Laplace(3.0)) + fa.Gaussian(noise) * 2
+    lower, upper, status = fa.tradeoff_bounds(job, 0.0, neighbors=relation)
+    assert lower <= (1.0 - 2e-3) ** deltas * (1.0 + 1e-14)
+    assert (1.0 - 2e-3) ** deltas <= upper * (1.0 + 1e-14)
+    assert upper - lower <= 1e-12
+    assert status == fa.Status.TIGHT
+
+
 def test_one_response_is_two_lines():
     """Kairouz, Oh, Viswanath 2015."""
     found = fa.tradeoff_bounds(fa.PureDP(1.0), fpr=RATES)

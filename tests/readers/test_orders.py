@@ -1,6 +1,7 @@
 """Rényi divergences at the ends of the orders: 1, the Kullback-Leibler divergence, and inf, the largest loss."""
 
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -35,6 +36,15 @@ def test_order_one_is_the_kullback_leibler_divergence(noise, rate):
     assert upper - lower <= 1e-9 * upper
     assert status == fa.Status.TIGHT
     assert fa.dpsgd.rdp(noise_multiplier=noise, sample_rate=rate, orders=1) == upper
+
+
+@pytest.mark.parametrize("noise", [0.1, 2.0, 1e8, 1e60])
+def test_order_one_of_a_gaussian_is_half_its_squared_mu_however_small(noise):
+    lower, upper, status = fa.rdp_bounds(fa.Gaussian(noise) * 2, 1)
+    assert lower <= Fraction(1) / Fraction(noise) ** 2 <= upper <= lower * (1 + 1e-14)
+    assert status == fa.Status.TIGHT
+    variance = fa.privacy_loss(fa.Gaussian(noise) * 2).variance
+    assert variance.lower <= 2 / Fraction(noise) ** 2 <= variance.upper <= variance.lower * (1 + 1e-14)
 
 
 def test_order_one_of_mechanisms_without_gaussians():

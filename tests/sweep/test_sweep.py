@@ -286,7 +286,7 @@ def test_a_grid_beyond_memory_is_refused_before_any_work():
 def test_a_missing_library_names_the_extra(monkeypatch, tmp_path, module, suffix):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r'pip install "fastacct\[sweep\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[sweep\]"'):
         plan().save(f"grid{suffix}")
     assert list(Path.cwd().iterdir()) == []
 

@@ -20,6 +20,7 @@ from tests.oracle_data import load, relative_excess
 
 import fastacct as fa
 from bench import scores
+from bench.stamp import measured_with
 from fastacct import reference
 from fastacct_ext import _kernels
 
@@ -200,13 +201,13 @@ def main() -> int:
         + epsilon_rows(options.points // 10)
         + exact_rows(options.points // 20)
     )
-    text = f"""# Accuracy
+    text = f"""# Measured accuracy of the kernels
 
-Written by `make accuracy`; the oracle is `fastacct.reference` (mpmath, at least 16 certified digits). The excess of an
-upper bound is (bound - truth) / truth, compared exactly. It contains the error ledger that is added to every result, so
-it is positive where the ledger is honest and small where it is sharp. The truth of an epsilon is the infimum over
-orders. In the rows of a lower bound the excess is (truth - bound) / truth, and a bound counts as below the truth where
-it is above.
+Written by `make accuracy`, measured with {measured_with()}. The oracle is `fastacct.reference` (mpmath, at least 16
+certified digits). The excess of an upper bound is (bound - truth) / truth, compared exactly. It contains the error
+ledger that is added to every result, so it is positive where the ledger is honest and small where it is sharp. The
+truth of an epsilon is the infimum over orders. In the rows of a lower bound the excess is (truth - bound) / truth, and
+a bound counts as below the truth where it is above.
 
 {table(rows)}
 Everyday runs: {scores.REGIMES["everyday"]} (`bench.scores.draw`).

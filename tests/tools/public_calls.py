@@ -50,6 +50,18 @@ CALLS = {
     fa.MatrixGaussian: {"own": (1.0, 1.0), "classes": ((3, 0.1),), "noise_multiplier": 2.0, "shared": 0.0, "bins": 3},
 }
 """Calls that the names of parameters do not say."""
+for _audit in (fa.audit.scores([1.0], [0.0]), fa.audit.one_run(9, 5, 4), fa.audit.sequential([True], [False])):
+    for _name, _given in {
+        "epsilon": {"delta": 1e-5},
+        "refutes": {"job": GAUSSIAN},
+        "noise": {"build": fa.Gaussian},
+        "wealth": {"epsilon": 1.0, "delta": 1e-5},
+        "refuted_after": {"epsilon": 1.0, "delta": 1e-5},
+    }.items():
+        if hasattr(_audit, _name):
+            CALLS[getattr(type(_audit), _name)] = {"self": _audit, **_given}
+CALLS[fa.audit.plan] = {"job": GAUSSIAN, "canaries": 100, "delta": 1e-5}
+CALLS[fa.audit.compare] = {"audit": fa.audit.one_run(9, 5, 4), "job": GAUSSIAN, "delta": 1e-5}
 
 
 def public():

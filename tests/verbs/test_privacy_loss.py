@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.moments import second_moment
 
 
 def law(p, q, count):
@@ -204,6 +205,8 @@ def test_mass_of_an_infinite_loss_and_bounds_without_a_lower_side():
         (lambda: fa.privacy_loss(fa.Gaussian(1.0)).quantile(0.0), ValueError, "beta"),
         (lambda: fa.privacy_loss(fa.RandomizedResponse(1.0)).exceeds(1.0), ValueError, "is not supported"),
         (lambda: fa.privacy_loss(3.0), TypeError, "job"),
+        (lambda: fa.PrivacyLoss(fa.Gaussian(1.0), "add_remove", None), ValueError, "neighbors = 'add_remove'"),
+        (lambda: fa.PrivacyLoss(fa.Gaussian([1.0, 2.0]), "add", None), TypeError, r"arrays of shape \(2,\)"),
     ],
 )
 def test_bad_input_is_named(call, error, message):
@@ -293,3 +296,20 @@ def test_quantiles_of_few_losses_are_at_them(p):
         found = fa.privacy_loss(fa.from_pmf(p, q) * count).quantile(beta)
         assert found.lower - 1e-12 <= true <= found.upper + 1e-12
         assert found.upper - found.lower <= 1e-5 * (1.0 + abs(true))
+
+
+@pytest.mark.parametrize(("left", "most"), [(0.0, 20_000), (1e-3, 2_000)])
+def test_second_moments_without_an_upper_bound_take_few_deltas(left, most):
+    """Of N(1, 1) against N(0, 1), and of what has a loss beyond all numbers besides."""
+    asked = []
+    gaussian = fa.Gaussian(1.0)
+
+    def deltas(epsilon):
+        asked.append(epsilon.size)
+        low, high, _ = fa.delta_bounds(gaussian, epsilon=epsilon)
+        return left + (1.0 - left) * low, left + (1.0 - left) * high
+
+    low, high = second_moment(deltas, deltas, lambda order: math.inf if left else 0.5 * order, True)
+    assert low > 1.24 * (1.0 - left)
+    assert high == math.inf if left else high < 1.26
+    assert sum(asked) < most

@@ -96,4 +96,4 @@ except ModuleNotFoundError as error:
     print(error)
 """
     top = library.partition(".")[0]
-    assert python(code) == f'this needs {top}, which is not installed: pip install "fastacct[{extra}]"'
+    assert python(code) == f'this needs {top}, which is not installed: pip install ".[{extra}]" in a clone of fastacct'

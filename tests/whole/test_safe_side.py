@@ -170,7 +170,7 @@ def test_a_walk_on_a_ring_beside_other_releases_is_its_gaussians():
 @pytest.mark.parametrize("relation", ["add_remove", "add", "remove", "replace_one"])
 def test_epsilon_at_delta_0_needs_no_grid(relation, monkeypatch):
     """The largest losses of all parts add up: a grid took 10 to 18 seconds for these."""
-    monkeypatch.setattr(CellReader, "_largest", lambda *_: pytest.fail("a reader was asked"))
+    monkeypatch.setattr(CellReader, "larger", lambda *_: pytest.fail("a reader was asked"))
     moved = 2.0 if relation == "replace_one" else 1.0
     for job, truth in (
         (fa.Laplace(5.0) * 10, 2.0 * moved),

@@ -1,0 +1,41 @@
+"""What people type into the search of the site, and the page that answers: entries of its index, which come first."""
+
+WORDS = {
+    "docs/attacks": [
+        "membership inference", "attack", "ROC curve", "true-positive rate", "trade-off curve", "f-DP",
+        "Gaussian differential privacy", "reconstruction attack", "advantage",
+    ],
+    "docs/audit": ["audit", "canary", "one-run auditing"],
+    "docs/backends/README": ["other libraries"],
+    "docs/backends/flower": ["federated learning"],
+    "docs/backends/tf_privacy": ["TensorFlow Privacy"],
+    "docs/choosing": ["moments accountant", "RDP accountant", "PLD accountant", "which accountant"],
+    "docs/cli": ["command line", "terminal"],
+    "docs/explorer": ["explorer", "sliders"],
+    "docs/faq": ["which delta", "choose delta", "batch norm", "gradient accumulation"],
+    "docs/howto/budget": ["privacy budget", "privacy filter", "adaptive composition"],
+    "docs/howto/dp_accounting": ["PLDAccountant"],
+    "docs/howto/jax": ["optax"],
+    "docs/howto/noise": ["noise multiplier", "how much noise", "target epsilon", "calibrate"],
+    "docs/howto/opacus": ["PrivacyEngine", "make_private"],
+    "docs/howto/pipeline": ["hyperparameter tuning", "composition", "tuning"],
+    "docs/loaders": [
+        "DataLoader", "Hugging Face", "Huggingface", "shuffle", "shuffling", "drop_last", "DistributedSampler",
+        "Lightning", "tf.data", "PyTorch", "clipping", "sampler",
+    ],
+    "docs/mechanisms": ["Laplace noise", "exponential mechanism", "DP-FTRL", "local differential privacy"],
+    "docs/notation": ["sigma"],
+    "docs/processes": ["privacy loss distribution", "group privacy"],
+    "docs/references": ["BibTeX", "how to cite"],
+    "docs/relations": ["user-level", "user-level privacy", "adjacency", "substitution", "replace one"],
+    "docs/reports": ["model card", "paper appendix"],
+    "docs/samplers": ["Poisson sampling", "amplification by subsampling"],
+    "docs/sweeps": ["xarray", "grid"],
+    "docs/utility": ["sensitivity", "utility"],
+}  # fmt: skip
+
+
+def directive(page: str) -> str:
+    """The entries of a page, below its heading."""
+    entries = ", ".join(f"! {word}" for word in WORDS.get(page, []))
+    return f"\n```{{index}} {entries}\n```\n" if entries else ""

@@ -1,0 +1,204 @@
+"""Certificates: a number of a job that anyone can check, without believing this library.
+
+The engine's bounds rest on many lines of C.  A certificate states a job, a delta and an epsilon, and a program of one
+page, `fastacct/certificate/checker.py`, proves it in ball arithmetic: it needs Python and python-flint and nothing
+of fastacct.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from decimal import ROUND_CEILING, Context, Decimal
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from fastacct.accountants.question import Job
+from fastacct.certificate.describe import releases, text_of
+from fastacct.certificate.search import FIRST, MOST_PLACES, Direction
+from fastacct.core.extras import import_extra
+from fastacct.core.files import atomic_output
+from fastacct.core.inputs import Domain, as_number
+from fastacct.core.relations import as_relation
+from fastacct.core.version import __version__
+from fastacct.epsilon import delta as engine_delta
+
+__all__ = ["Certificate", "certify", "read_certificate"]
+
+FORMAT: Final = "fastacct certificate 1"
+_DELTA: Final = Domain(1e-60, 1.0)
+_EPSILON: Final = Domain(0.0, 500.0)
+_DIGITS: Final = Domain(2.0, 7.0, integer=True)
+_MOST_BYTES: Final = 10**6
+_TRIES: Final = 4
+_CLAIM: Final = ("epsilon", "delta", "relation")
+
+
+def _checker() -> Any:
+    import_extra("flint", "certificate")
+    from fastacct.certificate import checker
+
+    return checker
+
+
+def _up(value: float, digits: int) -> str:
+    """A decimal of so many significant digits that is not below."""
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value))
+    return format(rounded.normalize(), "f")
+
+
+class Certificate:
+    """One proved number of a job: a text that `checker.py` verifies.
+
+    Attributes
+    ----------
+    epsilon, delta : str
+        Exact decimals, rounded up; one of them is what was asked for.
+    neighbors : str
+        The neighbouring relation.
+    text : str
+        JSON; exact decimals in quotes.
+    document : dict
+        The same, parsed.
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            self.document: dict[str, Any] = dict(json.loads(text))
+            known = self.document["format"]
+            self.epsilon, self.delta, self.neighbors = (str(self.document[name]) for name in _CLAIM)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ValueError(f"the text is no certificate: {type(error).__name__}: {error}") from None
+        if known != FORMAT:
+            raise ValueError(f"format = {known!r:.60} of the certificate must be {FORMAT!r}")
+        self.text: Final = text
+
+    def verify(self) -> str:
+        """Prove the number again; the sentence that is proved.
+
+        Raises
+        ------
+        ValueError
+            What is claimed is not proved, with the reason.
+        """
+        try:
+            return str(_checker().proved(self.text))
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+            raise ValueError(f"not proved: {type(error).__name__}: {error}") from None
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the file, whole or not at all."""
+        with atomic_output(Path(path), overwrite=overwrite) as temporary:
+            temporary.write_text(self.text, encoding="utf-8")
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"Certificate(epsilon <= {self.epsilon} at delta = {self.delta}, neighbors={self.neighbors!r})"
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>Certificate</b>: epsilon &le; {escape(self.epsilon)} at delta = {escape(self.delta)}</p>"
+
+
+def read_certificate(path: str | os.PathLike[str]) -> Certificate:
+    """The certificate in a file; `.verify()` proves it.
+
+    Raises
+    ------
+    ValueError
+        The file is no certificate.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "certificate.json"
+    >>> _ = fa.certify(fa.Laplace(5.0) * 10, delta=1e-6).save(path)
+    >>> read_certificate(path).verify()
+    'proved: epsilon <= 1.99985 at delta = 0.000001, neighbors = add_remove'
+    """
+    path = Path(path)
+    if path.stat().st_size > _MOST_BYTES:
+        raise ValueError(f"{path} has more than {_MOST_BYTES} bytes: no certificate is as long")
+    return Certificate(path.read_text(encoding="utf-8"))
+
+
+def certify(
+    job: Job,
+    *,
+    delta: float | None = None,
+    epsilon: float | None = None,
+    neighbors: str = "add_remove",
+    digits: int = 5,
+) -> Certificate:
+    """Prove an epsilon of a job at `delta`, or a delta at `epsilon`, in ball arithmetic, without the engine.
+
+    **Guarantee.** `checker.py`, one page of Python over python-flint, has proved the number from the job that the
+    certificate states.  It is above the exact one by about 10^-digits of it.  Not proved: that the two distributions of
+    a release are the worst ones of the mechanism (docs/certificates.md names the theorems).
+
+    Parameters
+    ----------
+    job : Mechanism or Process
+        Of plain numbers, which are read as the decimals that they print as.  Gaussian, Laplace, discrete and Skellam
+        noise, guarantees, tables, randomized response, Poisson samples of these, and what consists of them.
+    delta : float in [1e-60, 1]
+    epsilon : float in [0, 500]
+        One of the two.
+    neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
+    digits : int in [2, 7]
+        Seconds double with each digit and a half.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    ValueError
+        The job has no certificate, by name; or no epsilon was proved.
+    ModuleNotFoundError
+        python-flint is missing: `pip install "fastacct[certificate]"`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.certify(fa.Laplace(5.0) * 100, delta=1e-6)
+    Certificate(epsilon <= 10.2766 at delta = 0.000001, neighbors='add_remove')
+    """
+    checker, relation = _checker(), as_relation(neighbors)
+    if (delta is None) == (epsilon is None):
+        raise TypeError("give delta, to certify an epsilon, or epsilon, to certify a delta")
+    miss = 0.5 * 10.0 ** ((delta is None) - int(as_number("digits", digits, _DIGITS)))
+    document: dict[str, Any] = {"format": FORMAT, "by": f"fastacct {__version__}", "relation": relation}
+    document["releases"] = releases(job, relation)
+    if delta is not None:
+        given = target = as_number("delta", delta, _DELTA)
+        document["delta"], asked = text_of(given), "epsilon"
+    else:
+        given = as_number("epsilon", epsilon, _EPSILON)
+        target = max(float(np.max(engine_delta(job, epsilon=given, neighbors=relation))), _DELTA.low)
+        document["epsilon"], asked = text_of(given), "delta"
+    ways = [Direction(checker, document, name, target) for name in checker.DIRECTIONS[relation]]
+    tries = [tuple(way.number(places, asked, given) for places in (FIRST, 2 * FIRST)) for way in ways]
+    limits = [fine - (coarse - fine) / 3.0 for coarse, fine in tries]  # chords miss by the square of their length
+    if not max(limits) < math.inf:
+        raise ValueError(f"no finite {asked} is proved for {job!r} at {given:g}")
+    claim = max(max(limits), 0.0) * (1.0 + miss) + 1e-3 * miss * (asked == "epsilon")
+    places = [way.places(values, claim - limit) for way, values, limit in zip(ways, tries, limits, strict=True)]
+    for _ in range(_TRIES):
+        document[asked] = _up(claim, 1 + int(digits))
+        document["proof"] = {way.name: way.plan(n, given) for way, n in zip(ways, places, strict=True)}
+        try:
+            text = json.dumps(document, indent=1)
+            checker.proved(text)
+        except ValueError as error:  # few large atoms: chords miss by their length, not by its square
+            failed, places = error, [min(2 * n, MOST_PLACES) for n in places]
+            numbers = [way.number(n, asked, given) for way, n in zip(ways, places, strict=True)]
+            claim = max(numbers) * (1.0 + miss) + 1e-3 * miss * (asked == "epsilon")
+        else:
+            return Certificate(text)
+    raise ValueError(f"no certificate was found: {failed}")

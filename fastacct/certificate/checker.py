@@ -1,0 +1,200 @@
+"""Proves one number of one job.  `python checker.py FILE` needs Python and python-flint alone, nothing of fastacct.
+
+Every number below is a ball (Arb): an interval that holds the exact value, however it is rounded.  delta(y) is the
+hockey-stick divergence of two distributions, the largest P(S) - y Q(S) over all sets S, at y = exp(epsilon).  It is
+convex in y, falls, and its slope is at least -1.  The proof has five steps.
+
+1. One release: delta(y) in closed form, or as a sum over outputs.
+2. Chords: delta lies below its chords between y = exp(k h), low <= k <= high, below a line of slope -1 left of them,
+   below a constant right of them.  These are the delta of masses at the losses k h, and of a mass at infinity.
+3. Composition: the delta of several releases grows with that of each (Zhu, Dong, Wang 2022), so losses drawn from these
+   masses have a sum whose delta is at least that of the job.
+4. The sum is a cyclic convolution over n places: what falls outside of a window of n places is added inside, where it
+   counts at least nothing.  Right of the window is at most exp(-t end) E exp(t loss) for any t > 0, counted in full.
+5. delta is at most the sum of mass (1 - exp(epsilon - loss)), the part right of the window and the mass at infinity.
+Nothing in the file is believed but the job: another h, window or t proves less, or nothing.  Not proved here: that the
+two distributions of a release are the worst of its mechanism, which are theorems (docs/certificates.md names them).
+"""
+
+import json
+import os
+import re
+import sys
+from bisect import bisect_left
+from fractions import Fraction
+
+from flint import acb, arb, ctx, fmpq
+
+NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,400})?(e-?[0-9]{1,3})?(/[0-9]{1,40})?")
+KINDS = {"gaussian", "laplace", "discrete_gaussian", "geometric", "skellam", "response", "guarantee", "table"}
+BOTH = ["remove", "add"]
+DIRECTIONS = {"remove": BOTH[:1], "add": BOTH[1:], "add_remove": BOTH, "zero_out": BOTH, "replace_one": BOTH}
+
+
+def require(truth, message):
+    if not truth:
+        raise ValueError(message)
+
+
+def fraction(text):
+    """A decimal, or a fraction, exactly as it is printed."""
+    require(isinstance(text, str) and NUMBER.fullmatch(text), f"{text!r:.60} is no decimal number in quotes")
+    top, _, bottom = text.partition("/")
+    return Fraction(top) / Fraction(bottom or 1)
+
+
+def ball(text):
+    return arb(fmpq(fraction(text).numerator, fraction(text).denominator))
+
+
+def whole(value, name, low, high):
+    require(type(value) is int and low <= value <= high, f"{name} = {value!r:.60} is not whole, from {low} to {high}")
+    return value
+
+
+def above(x):  # the mass of a standard normal distribution
+    return (x / arb(2).sqrt()).erfc() / 2
+
+
+def table(p, q, same=0):
+    """Masses of the same outputs under P and Q, `same` of loss 0; what P has beyond them has an infinite loss."""
+    p, q = [*p, same], [*q, same]
+    require(all(x == 0 or x.rel_accuracy_bits() > 50 for x in (*p, *q)), "masses are not precise: more bits, or reach")
+    ratio = [float((a / b).mid()) if b > 0 else float("inf") for a, b in zip(p, q)]
+    order = sorted(range(len(p)), key=ratio.__getitem__)
+    ratio, sums = sorted(ratio), [(1 - sum(p), arb())]
+    for i in reversed(order):
+        sums.append((sums[-1][0] + p[i], sums[-1][1] + q[i]))
+
+    def delta(y):
+        low, high = (bisect_left(ratio, float(y.mid()) * (1 + off)) for off in (-1e-11, 1e-11))
+        p_above, q_above = sums[len(p) - high]
+        return p_above - y * q_above + sum(((p[i] - y * q[i]).max(0) for i in order[low:high]), arb())
+
+    return delta
+
+
+def integers(kind, value, moved, reach):
+    """Noise on whole numbers from -reach to reach + moved, added to a sum that moves by so many."""
+    at, rest = range(reach + moved + 1), (-1 / value).exp()
+    if kind == "geometric":  # one output for all below both sums, one for each between them, one for all above
+        p = [rest**moved, *((1 - rest) * rest ** (moved - k) for k in range(1, moved)), arb(1)]
+        return table([x / (1 + rest) for x in p], [x / (1 + rest) for x in reversed(p)])
+    if kind == "skellam":  # the difference of two Poisson variables
+        mass = [value.bessel_i(k) * (-value).exp() for k in at]
+    else:  # beyond the last place each weight is at most exp(-last / scale^2) times the one before
+        weight = [(-arb(k * k) / (2 * value * value)).exp() for k in at]
+        total = weight[0] + 2 * sum(weight[1:])
+        total = total.union(total + 2 * weight[-1] / ((at[-1] / value**2).exp() - 1))
+        mass = [w / total for w in weight]
+    at = range(-reach, reach + moved + 1)
+    return table([mass[abs(k - moved)] for k in at], [mass[abs(k)] for k in at])
+
+
+def replaced_sample(noise, rate):
+    """A Poisson sample whose drawn record moves the sum by 1 or by -1: P = y Q at a root in exp(x / noise^2)."""
+
+    def delta(y):
+        far, near = rate * (-1 / (2 * noise * noise)).exp(), (1 - rate) * (y - 1)
+        x = noise**2 * ((near + (near * near + 4 * y * far * far).sqrt()) / (2 * far)).log()
+        return rate * (above((x - 1) / noise) - y * above((x + 1) / noise)) - near * above(x / noise)
+
+    return delta
+
+
+def one_release(release, relation):
+    """delta(y) of a release, direction remove."""
+    (kind,), other = set(release) & KINDS, set(release) - KINDS
+    require(other <= {"count", "poisson", "sensitivity", "reach"}, f"unknown words in {sorted(other)}")
+    replaced, rate, value = relation == "replace_one", ball(release.get("poisson", "1")), release[kind]
+    require(rate > 0 and rate <= 1, "poisson")
+    if kind == "gaussian":
+        noise = ball(value) / (2 if replaced and rate == 1 else 1)
+        if replaced and rate < 1:
+            return replaced_sample(noise, rate)
+        delta = lambda y: above(noise * y.log() - 1 / (2 * noise)) - y * above(noise * y.log() + 1 / (2 * noise))
+    elif kind == "laplace":
+        largest = (2 if replaced else 1) / ball(value)
+        delta = lambda y: (1 - y).max(1 - ((y.log() - largest) / 2).exp()).max(0)
+    elif kind == "table":
+        require(sum(fraction(q) for _, q in value) <= 1 and sum(fraction(p) for p, _ in value) <= 1, "more than 1")
+        delta = table([ball(p) for p, _ in value], [ball(q) for _, q in value])
+    elif kind == "response":  # the true value of k, or another one
+        e, k = ball(value[0]).exp(), whole(value[1], "values", 2, 10**9)
+        delta = table([e / (e + k - 1), 1 / (e + k - 1)], [1 / (e + k - 1), e / (e + k - 1)], (k - 2) / (e + k - 1))
+    elif kind == "guarantee":  # the worst (epsilon, delta)-DP mechanism (Kairouz, Oh, Viswanath 2015)
+        e, d = ball(value[0]).exp(), ball(value[1])
+        delta = table([(1 - d) * e / (1 + e), (1 - d) / (1 + e)], [(1 - d) / (1 + e), (1 - d) * e / (1 + e)])
+    else:
+        moved = whole(release["sensitivity"], "sensitivity", 1, 10**5) * (2 if replaced else 1)
+        delta = integers(kind, ball(value), moved, whole(release.get("reach", 1), "reach", 1, 10**6))
+    require((rate == 1 or not replaced) and (replaced or kind != "response"), f"{kind} is not known like that")
+    return delta if rate == 1 else lambda y: rate * delta((y - 1 + rate) / rate) if y > 1 - rate else 1 - y
+
+
+def masses(delta, h, low, high):
+    """P's masses at the losses k h, and at infinity, of the measure whose delta is made of chords."""
+    y = [(h * low).exp()]
+    for _ in range(low, high):
+        y.append(y[-1] * h.exp())
+    value = [delta(at) for at in y]
+    slope = [arb(-1), *((value[i + 1] - value[i]) / (y[i + 1] - y[i]) for i in range(high - low)), arb()]
+    return [at * (right - left) for at, left, right in zip(y, slope, slope[1:])], value[-1]
+
+
+def window(job, direction, plan):
+    """Masses of the sum of all losses over the window, what lies right of it, and the mass at infinity."""
+    ctx.prec = whole(plan["bits"], "bits", 64, 4096)
+    h, t = ball(plan["step"]), ball(plan["tilt"])
+    n, first = whole(plan["places"], "places", 2, 1 << 22), whole(plan["first"], "first", -(1 << 30), 1 << 30)
+    product, moment, finite, both = [acb(1)] * n, (-t * h * (first + n)).exp(), arb(1), arb(1)
+    require(h > 0 and t > 0 and 0 < len(job["releases"]) == len(plan["lattices"]) <= 100, "step, tilt or lattices")
+    require(sum(high - low for low, high in plan["lattices"]) < 1 << 21, "lattices have too many points")
+    for release, (low, high) in zip(job["releases"], plan["lattices"]):
+        times, delta = whole(release["count"], "count", 1, 10**9), one_release(release, job["relation"])
+        require(type(low) is type(high) is int and abs(low) < 1 << 30 and low < high, "lattice")
+        turned = delta if direction == "remove" else lambda y, delta=delta: 1 - y + y * delta(1 / y)
+        p, infinite = masses(turned, h, low, high)
+        places, power, grow, total = [arb()] * n, (t * h * low).exp(), (t * h).exp(), arb()
+        for k, mass in enumerate(p, low):
+            places[k % n] += mass
+            total, power = total + mass * power, power * grow
+        spectrum = [z**times for z in acb.dft(places)[: n // 2 + 1]]
+        spectrum += [z.conjugate() for z in spectrum[(n - 1) // 2 : 0 : -1]]
+        product = [a * b for a, b in zip(product, spectrum)]
+        moment, finite, both = moment * total**times, finite * sum(p) ** times, both * (sum(p) + infinite) ** times
+    back = acb.dft(product, inverse=True)
+    return [back[k % n].real for k in range(first, first + n)], moment, both - finite
+
+
+def largest_delta(job, direction, plan):
+    """An upper bound of delta at the claimed epsilon."""
+    (inside, total, infinite), h = window(job, direction, plan), ball(plan["step"])
+    total, part = total + infinite, (ball(job["epsilon"]) - h * (plan["first"] + len(inside) - 1)).exp()
+    require(h * plan["first"] <= ball(job["epsilon"]), "the window begins above epsilon")
+    for mass in reversed(inside):
+        total, part = total + mass * (1 - part).max(0), part * h.exp()
+    return total
+
+
+def once(pairs):
+    require(len(dict(pairs)) == len(pairs), "a key is there twice")
+    return dict(pairs)
+
+
+def proved(text):
+    """What the file proves, as a sentence; ValueError: what it claims is not proved."""
+    job = json.loads(text, object_pairs_hook=once)
+    require(job["format"] == "fastacct certificate 1", "unknown format")
+    for direction in DIRECTIONS[job["relation"]]:
+        found = largest_delta(job, direction, job["proof"][direction])
+        require(found <= ball(job["delta"]), f"only delta <= {found.upper().str(6)} is proved, direction {direction}")
+    return f"proved: epsilon <= {job['epsilon']} at delta = {job['delta']} under {job['relation']} of {job['releases']}"
+
+
+if __name__ == "__main__":
+    try:
+        require(os.path.getsize(sys.argv[1]) <= 10**6, "the file has more than a million bytes")
+        print(proved(open(sys.argv[1]).read()))
+    except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
+        sys.exit(f"not proved: {error!r}")

@@ -1,0 +1,169 @@
+"""A lattice that lets the checker prove almost the exact number.  Nothing here is part of the proof."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from fastacct.core.inputs import Cells
+
+Job = dict[str, Any]
+Plan = dict[str, Any]
+
+_LEFT_OUT: Final = 1e-7
+"""Of delta: what the lattices and the window may leave to the bounds of their ends."""
+_COARSE: Final = 4096
+"""Points of the lattices from which the window is laid."""
+FIRST: Final = 1 << 13
+"""Places of the first try."""
+MOST_PLACES: Final = 1 << 21
+_FAR: Final = 700.0
+_TILTS: Final = np.exp2(np.linspace(-14.0, 24.0, 229))
+
+
+class Release(NamedTuple):
+    """One kind of release in one direction: delta over y, how many, and the losses between which it matters."""
+
+    delta: Callable[[Any], Any]
+    times: int
+    low: float
+    high: float
+
+
+class Window(NamedTuple):
+    """Losses of the sum that matter, and the tilt that bounds what is above them."""
+
+    low: float
+    high: float
+    tilt: float
+
+
+def turned(delta: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The delta of the other direction."""
+    return lambda y: 1 - y + y * delta(1 / y)
+
+
+def _end(delta: Callable[[Any], Any], least: float) -> float:
+    """A loss beyond which delta falls by at most `least`, hardly larger than needed."""
+    from flint import arb, ctx
+
+    def value(at: float) -> float:
+        ctx.prec = 192 + math.ceil(1.5 * at)  # 1 - y cancels
+        return float(delta(arb(at).exp()).mid())
+
+    rest = value(_FAR)  # at an infinite loss
+
+    def is_small(at: float) -> bool:
+        return value(at) - rest <= least
+
+    high = 1.0
+    while not is_small(high) and high < _FAR:
+        high *= 2.0
+    low = 0.5 * high
+    while is_small(low) and low > 1e-12:
+        low, high = 0.5 * low, low
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if is_small(middle) else (middle, high)
+    ctx.prec = 192
+    return high
+
+
+def _log_moments(checker: Any, parts: list[Release], tilts: Cells) -> Cells:
+    """Of the sum of all losses, about."""
+    from flint import arb
+
+    total = np.zeros(tilts.size)
+    for part in parts:
+        step = (part.high - part.low) / _COARSE
+        low = math.floor(part.low / step) - 1
+        p, _ = checker.masses(part.delta, arb(step), low, low + _COARSE + 2)
+        mass = np.array([max(float(x.mid()), 0.0) for x in p])
+        keep = mass > 0.0
+        log_mass, loss = np.log(mass[keep]), step * (low + np.arange(mass.size)[keep])
+        for i, tilt in enumerate(tilts):
+            size = log_mass + tilt * loss
+            total[i] += part.times * (size.max() + math.log(np.exp(size - size.max()).sum()))
+    return total
+
+
+class Direction:
+    """One direction of a job: its lattices at any number of places."""
+
+    def __init__(self, checker: Any, job: Job, direction: str, target: float) -> None:
+        """`target` is about the delta to be proved."""
+        self.checker, self.job, self.name = checker, job, direction
+        checker.ctx.prec = 1400  # of the parameters; far losses ask for it
+        self.target, self.parts = target, []
+        total = sum(release["count"] for release in job["releases"])
+        for release in job["releases"]:
+            delta = checker.one_release(release, job["relation"])
+            delta, other = (delta, turned(delta)) if direction == "remove" else (turned(delta), delta)
+            least = target * _LEFT_OUT / total
+            self.parts.append(Release(delta, release["count"], -_end(other, least), _end(delta, least)))
+        up, down = (_log_moments(checker, self.parts, sign * _TILTS) for sign in (1.0, -1.0))
+        tops, lows = ((moments - math.log(target * _LEFT_OUT)) / _TILTS for moments in (up, down))
+        best = int(np.argmin(tops))
+        self.window = Window(-float(lows.min()), float(tops[best]), float(_TILTS[best]))
+
+    def plan(self, places: int, epsilon: float) -> Plan:
+        """Everything that the checker asks for; the window holds `epsilon`."""
+        low, high = min(self.window.low, 0.98 * epsilon - 1e-3), max(self.window.high, 1.02 * epsilon + 1e-3)
+        step = float(f"{1.01 * (high - low) / places:.9e}")
+        ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step) + 1) for part in self.parts]
+        far = max(max(abs(a), abs(b)) for a, b in ends) * step
+        bits = 96 + 2.0 * math.log2(max(1.0 / step, 1.0)) - math.log2(self.target) + 1.5 * far
+        return {
+            "step": f"{step:.9e}".replace("e+", "e"),
+            "places": places,
+            "first": math.floor(low / step),
+            "tilt": f"{self.window.tilt:.6e}".replace("e+", "e"),
+            "bits": 32 * math.ceil(bits / 32.0),
+            "lattices": [list(pair) for pair in ends],
+        }
+
+    def number(self, places: int, asked: str, given: float) -> float:
+        """The epsilon or delta that so many places prove, about."""
+        curve = self._curve(self.plan(places, given if asked == "delta" else 0.0))
+        return curve.epsilon(given) if asked == "epsilon" else curve.delta(given)
+
+    def places(self, values: tuple[float, ...], miss: float) -> int:
+        """Places at which a number is off by `miss` at most, from its values at FIRST and at twice as many."""
+        off = 4.0 / 3.0 * max(values[0] - values[1], 0.0)
+        wanted = FIRST * math.sqrt(off / miss) if off < math.inf else MOST_PLACES
+        return min(1 << max(math.ceil(math.log2(max(wanted, 1.0))), 13), MOST_PLACES)
+
+    def _curve(self, plan: Plan) -> Curve:
+        """delta over epsilon that a lattice proves, about."""
+        inside, right, infinite = self.checker.window(self.job, self.name, plan)
+        mass = np.array([max(float(x.mid()), 0.0) for x in inside])
+        loss = float(plan["step"]) * (plan["first"] + np.arange(mass.size))
+        return Curve(loss, mass, max(float((right + infinite).mid()), 0.0))
+
+
+class Curve:
+    """delta(y) of masses at losses, with what is added to it everywhere."""
+
+    def __init__(self, loss: Cells, mass: Cells, more: float) -> None:
+        self.loss = loss
+        self.p = np.cumsum(mass[::-1])[::-1] + more
+        with np.errstate(over="ignore", under="ignore"):
+            self.q = np.cumsum((mass * np.exp(-np.clip(loss, -700.0, 700.0)))[::-1])[::-1]
+
+    def delta(self, epsilon: float) -> float:
+        """NaN: right of the window."""
+        i = int(np.searchsorted(self.loss, epsilon))
+        return float(self.p[i] - math.exp(epsilon) * self.q[i]) if i < self.loss.size else math.nan
+
+    def epsilon(self, delta: float) -> float:
+        """inf: none in the window."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            at = np.append(self.p[1:], np.inf) - np.exp(np.minimum(self.loss, 700.0)) * np.append(self.q[1:], 0.0)
+        enough = np.flatnonzero((at <= delta) & (self.loss >= 0.0))
+        if not enough.size:
+            return math.inf
+        i = int(enough[0])
+        return max(math.log(max(self.p[i] - delta, 1e-300) / self.q[i]), 0.0) if self.q[i] > 0.0 else 0.0

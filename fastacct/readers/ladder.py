@@ -1,0 +1,319 @@
+"""The ladder: what can bound one cell of a job, in the order in which it is asked, and where its bounds meet.
+
+Each rung is asked only at the targets where the interval is still wider than what it may gain.  What it refuses, and
+what is left wide, goes to the next one.  An answer that is known to be infinite is final.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, meet
+from fastacct.core.inputs import Cells, Codes
+from fastacct.core.relations import Relation
+from fastacct.losses.loss import OutOfReachError
+from fastacct.mechanisms.process import Process
+from fastacct.readers.cell import CellReader, Quantity, Settings
+from fastacct.readers.cell_job import DELTA, EPSILON, LOG_DELTA, TOP, Reading, status_within
+
+WHAT: Final = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
+_END: Final = 1e-6
+"""Relative distance from the largest loss within which grids say less than they do before it."""
+_WIDE: Final = 1e-3
+"""Relative width above which divergences may say more than losses, and losses more than the line of mixtures."""
+_NO_GRID: Final = 1e-100
+"""Deltas below which sums of mixtures on a grid take seconds, and say little more than divergences."""
+_FEW_KINDS: Final = 8
+"""Divergences of mixtures cost up to a second a kind: those of jobs of more are not asked."""
+
+
+NOTHING: Final = {"epsilon": 0.0, "delta": 0.0, "log_delta": -math.inf}
+"""What says nothing from below."""
+
+
+class Question(NamedTuple):
+    """What a rung is asked: a quantity at targets, of which some upper bounds are known, and `enough`."""
+
+    quantity: Quantity
+    target: Cells
+    upper: Cells
+    enough: Cells
+    only_upper: bool
+
+
+class Said(NamedTuple):
+    """What a rung says: certified bounds, their status, whose they are, and where nothing else is to be asked."""
+
+    lower: Cells
+    upper: Cells
+    status: Codes
+    name: str
+    is_final: NDArray[np.bool_]
+
+
+class Rung(NamedTuple):
+    """One way to bounds, and above which relative width of the interval it is asked; inf: where nothing is known."""
+
+    ask: Callable[[CellReader, Question], Said]
+    width: float
+    of_mixtures: float
+    """The same for Gaussian mixtures."""
+
+
+class Step(NamedTuple):
+    """A rung of one answer: what it said, or why it said nothing, and whether it lowered the upper bound."""
+
+    name: str
+    said: Found | str
+    counts: bool
+
+
+class _One(NamedTuple):
+    """A question at one target."""
+
+    quantity: Quantity
+    target: float
+    upper: float
+    enough: float
+
+
+def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callable[[CellReader, Question], Said]:
+    """A rung that is asked one target at a time; it refuses where it refuses all of them."""
+
+    def every(cell: CellReader, question: Question) -> Said:
+        quantity, *columns, _ = question
+        low, high = _trivial(quantity, question.target.size)
+        name, why = "", None
+        for i, each in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            try:
+                with cell.lock:
+                    low[i], high[i], name = ask(cell, _One(quantity, *each))
+            except OutOfReachError as error:
+                why = error
+        if why and not name:
+            raise why
+        return Said(low, high, _status(quantity, low, high), name, np.zeros(low.size, dtype=np.bool_))
+
+    return every
+
+
+def _trivial(quantity: Quantity, size: int) -> tuple[Cells, Cells]:
+    """Bounds that say nothing."""
+    return np.full(size, NOTHING[quantity]), np.full(size, TOP[WHAT[quantity]])
+
+
+def _status(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
+    """Codes of intervals."""
+    within = status_within(lower, upper, quantity == "log_delta")
+    return np.where(upper >= TOP[WHAT[quantity]], Status.NOT_MET, within).astype(np.uint8)
+
+
+def _line(cell: CellReader, question: Question) -> Said:
+    """The contour integrals; epsilon at delta 0 is the sum of pure guarantees, where there is one."""
+    quantity, target = question.quantity, question.target
+    found, is_final = cell.read_line(target, WHAT[quantity], only_upper=question.only_upper)
+    if quantity == "epsilon" and (at_zero := target == 0.0).any() and cell.largest < math.inf:
+        found.put(at_zero, Reading(*_trivial(quantity, 1), np.full(1, Status.NOT_MET, dtype=np.uint8)))
+        is_final = is_final & ~at_zero
+    return Said(*found, "contour", is_final)
+
+
+@_each
+def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
+    """Basic composition of pure guarantees: delta is at most 1 - exp(epsilon - largest), and 0 from there on."""
+    if cell.largest == math.inf:
+        raise OutOfReachError("no pure guarantee is known")
+    if one.quantity != "epsilon":
+        upper = _as_asked(one.quantity, log_below(cell.largest, one.target))
+        return NOTHING[one.quantity], upper, "pure guarantee"
+    is_known = one.target == 0.0 and "losses" in cell.settings.rungs and not cell.is_bound
+    return min(max(_reached(cell), 0.0), cell.largest) if is_known else 0.0, cell.largest, "pure guarantee"
+
+
+def _reached(cell: CellReader) -> float:
+    try:
+        return cell.reached()
+    except OutOfReachError:
+        return -math.inf
+
+
+@_each
+def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
+    """The line of the job without its samples, which is never more private."""
+    whole = cell.process.unsampled()
+    if whole.decompose(cell.relation) == cell.process:
+        raise OutOfReachError("nothing is sampled")
+    return NOTHING[one.quantity], _upper(cell, whole, cell.relation, one.quantity, one.target), "without samples"
+
+
+def _upper(cell: CellReader, whole: Process, relation: Relation, quantity: Quantity, target: float) -> float:
+    """An upper bound of another job by its line, or by that of its Gaussians without samples."""
+    other = cell.of(whole.decompose(relation), relation, Settings(("line", "unsampled")))
+    return float(climb(other, quantity, np.array([target]), np.array([-math.inf]), only_upper=True).upper[0])
+
+
+@_each
+def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
+    """A record that is replaced is removed, and another one added: delta(2 e) <= (1 + exp(e)) delta'(e)."""
+    if not cell.is_gaussian or cell.relation != "replace_one" or one.quantity == "log_delta":
+        raise OutOfReachError("no record is replaced in a mixture")
+
+    def read(at: float) -> float:
+        return _upper(cell, cell.process, "add_remove", one.quantity, at)
+
+    half = read(0.5 * one.target)
+    if one.quantity == "delta":
+        return 0.0, min(1.0, half * (1.0 + math.exp(min(0.5 * one.target, 700.0))) * (1.0 + 4e-15)), "removed and added"
+    for _ in range(12):  # up to e with epsilon'(delta / (1 + exp(e))) <= e
+        needed = read(one.target / (1.0 + math.exp(half)) * (1.0 - 4e-15)) if half < 700.0 else math.inf
+        if needed <= half or needed == math.inf:
+            break
+        half = 1.01 * needed
+    return 0.0, 2.0 * half if needed <= half else math.inf, "removed and added"
+
+
+@_each
+def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
+    """Sums of losses, listed or on a grid: the larger direction."""
+    _refuse_mixtures(cell, one)
+    if cell.is_gaussian and one.quantity == "delta" and one.upper < _NO_GRID:
+        raise OutOfReachError("no grid tells so little from nothing")
+    if one.quantity == "epsilon":
+        if cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
+            raise OutOfReachError("no grid comes near the largest loss")
+        return cell.larger("epsilon", one.target)
+    lower, upper, name = cell.larger("delta", one.target)
+    if (before := cell.largest * (1.0 - _END)) < math.inf:
+        if before < one.target and cell.is_on_grid:
+            upper = min(upper, cell.larger("delta", before)[1])
+        upper = max(upper, 5e-324)  # losses reach further than epsilon: what underflowed is not nothing
+    if one.quantity == "log_delta":
+        lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf
+        upper = min(math.log(upper) * (1.0 - 4e-16) + 4e-16, 0.0) if upper > 0.0 else -math.inf
+    return lower, upper, name
+
+
+def _refuse_mixtures(cell: CellReader, one: _One) -> None:
+    """The line says more of mixtures, or other rungs nothing for long."""
+    if cell.is_gaussian and (cell.relation != "replace_one" or len(cell.table) > _FEW_KINDS):
+        raise OutOfReachError("the line of mixtures says more, or sooner")
+
+
+@_each
+def _quick(cell: CellReader, one: _One) -> tuple[float, float, str]:
+    """Grids that take little time, from above."""
+    if one.quantity == "log_delta":
+        raise OutOfReachError("a coarse grid knows no logarithm")
+    return 0.0, cell.roughly(one.quantity, one.target, one.enough), "coarse grid"
+
+
+@_each
+def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
+    """Divergences at the best order."""
+    _refuse_mixtures(cell, one)
+    if one.quantity == "epsilon":
+        upper = cell.renyi.epsilon(one.target, one.upper).upper
+    else:
+        known = one.upper if one.quantity == "log_delta" else math.log(max(one.upper, 5e-324))
+        upper = _as_asked(one.quantity, cell.renyi.log_delta(one.target, known).upper)
+    order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
+    return NOTHING[one.quantity], upper, f"Rényi divergence{order}"
+
+
+def _as_asked(quantity: Quantity, log_delta: float) -> float:
+    """An upper bound of log delta, or of delta."""
+    if quantity == "log_delta":
+        return log_delta
+    return min(1.0, math.exp(log_delta) * (1.0 + 1e-15) + 5e-324 * (log_delta > -math.inf))
+
+
+def log_below(largest: float, epsilon: float) -> float:
+    """Upper bound of log delta at an epsilon, delta being at most 1 - exp(epsilon - largest); -inf where it is 0."""
+    if epsilon >= largest:
+        return -math.inf
+    value = math.log(-math.expm1(epsilon - largest))
+    return min(value + 1e-14 + 4e-16 * abs(value), 0.0)
+
+
+LADDER: Final = {
+    "line": Rung(_line, TIGHT_WIDTH, TIGHT_WIDTH),
+    "pure": Rung(_pure, TIGHT_WIDTH, TIGHT_WIDTH),
+    "twice": Rung(_twice, math.inf, TIGHT_WIDTH),
+    "unsampled": Rung(_unsampled, math.inf, TIGHT_WIDTH),
+    "losses": Rung(_losses, TIGHT_WIDTH, _WIDE),
+    "divergences": Rung(_divergences, _WIDE, _WIDE),
+    "quick": Rung(_quick, TIGHT_WIDTH, TIGHT_WIDTH),
+}
+_CHEAPEST: Final = ("line", "pure", "divergences", "quick", "twice", "unsampled", "losses")
+"""The order in which an upper bound that is small enough is found soonest."""
+
+
+def climb(
+    cell: CellReader,
+    quantity: Quantity,
+    target: Cells,
+    enough: Cells,
+    *,
+    only_upper: bool = False,
+    begun: Reading | None = None,
+    trace: list[Step] | None = None,
+) -> Reading:
+    """Bounds at some targets, rung by rung, wider ones where the upper one is at most `enough`.
+
+    `begun` is what the line says, where it has been asked for all cells at once; `trace` takes the rungs of one target.
+    """
+    low, high = _trivial(quantity, target.size)
+    high[target >= (1.0 if quantity == "epsilon" else np.inf)] = NOTHING[quantity]
+    out = begun or Reading(low, high, _status(quantity, low, high))
+    is_open, rungs = out.status != Status.TIGHT, cell.settings.rungs
+    for name in (one for one in _CHEAPEST if one in (*rungs, "quick")) if (enough > NOTHING[quantity]).any() else rungs:
+        nothing_yet = out.upper >= TOP[WHAT[quantity]]
+        is_open &= (out.lower < TOP[WHAT[quantity]]) & (nothing_yet | (out.upper > enough))  # infinite ones are final
+        at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out)))
+        if not at.size or (begun and name == "line"):
+            continue
+        before = out.upper[at]
+        try:
+            said = LADDER[name].ask(cell, Question(quantity, target[at], before, enough[at], only_upper))
+        except OutOfReachError as why:
+            if trace is not None:
+                trace.append(Step(name, str(why), counts=False))
+            continue
+        _meet(cell, quantity, out, at, said)
+        is_open[at] &= ~said.is_final
+        if trace is not None:
+            bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
+            trace.append(Step(said.name, bounds, counts=bool(out.upper[at] < before)))
+    return out
+
+
+def _is_wide(cell: CellReader, name: str, quantity: Quantity, out: Reading) -> NDArray[np.bool_]:
+    """Where intervals are so wide that a rung may say more."""
+    rung, (low, high, _) = LADDER[name], out
+    least = rung.of_mixtures if cell.is_gaussian else rung.width
+    is_dear = name in ("losses", "divergences") and cell.is_dear
+    if cell.is_one_way or is_dear or (name == "divergences" and cell.is_apart):
+        least = math.inf
+    with np.errstate(invalid="ignore"):
+        wide = high - low > (least if quantity == "log_delta" else least * np.where(high > 0.0, high, 1.0))
+    return np.asarray(wide)
+
+
+def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.intp], said: Said) -> None:
+    """The one place where intervals meet; of a class of mechanisms no lower bound is known."""
+    before = out.take(at)
+    if said.name == "contour" or not cell.is_bound:
+        lower, upper = meet(np.maximum(before.lower, said.lower), said.upper, before.upper)
+    else:
+        lower, upper = np.full(at.size, NOTHING[quantity]), np.minimum(said.upper, before.upper)
+    status = _status(quantity, lower, upper)
+    if said.name == "contour":
+        status = np.where((lower == said.lower) & (upper == said.upper), said.status, status)
+    else:
+        status = np.where((lower == before.lower) & (upper == before.upper), before.status, status)
+    out.put(at, Reading(lower, upper, status.astype(np.uint8)))

@@ -1,0 +1,244 @@
+"""Certificates: proved numbers beside the engine's interval, and what must not be proved."""
+
+import ast
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fastacct as fa
+from fastacct.certificate import checker
+from fastacct.certificate.describe import releases, text_of
+
+CHECKER = Path(checker.__file__)
+RUN = fa.Gaussian(1.0408).poisson(0.01024) * 2930
+JOBS = {
+    "laplace": (fa.Laplace(5.0) * 100, "add_remove"),
+    "sampled laplace": (fa.Laplace(2.0).poisson(0.1) * 1000, "add_remove"),
+    "gaussian, once": (fa.Gaussian(1.0) * 1, "add_remove"),
+    "replaced": (fa.Gaussian(1.0).poisson(0.01) * 200, "replace_one"),
+    "replaced, all": (fa.Gaussian(3.0) * 5 + fa.Laplace(9.0), "replace_one"),
+    "two kinds": (fa.Laplace(20.0) * 3 + fa.Gaussian(1.0).poisson(0.01) * 300, "zero_out"),
+    "discrete gaussian": (fa.DiscreteGaussian(5.0, 2) * 10, "add_remove"),
+    "sampled discrete gaussian": (fa.DiscreteGaussian(2.0).poisson(0.1) * 50, "add_remove"),
+    "discrete laplace": (fa.DiscreteLaplace(5.0, 3) * 10, "add_remove"),
+    "skellam": (fa.Skellam(25.0) * 10, "replace_one"),
+    "response": (fa.RandomizedResponse(0.3, 4) * 30, "replace_one"),
+    "pure": (fa.PureDP(0.1) * 50, "add_remove"),
+    "guarantee": (fa.ApproxDP(0.1, 1e-8) * 30, "add_remove"),
+    "sampled guarantee": (fa.ApproxDP(0.5, 1e-8).poisson(0.1) * 30, "add_remove"),
+    "table": (fa.from_pmf([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]) * 20, "add_remove"),
+    "lopsided table": (fa.from_pmf([0.5, 0.5, 0.0], [0.25, 0.625, 0.125]).poisson(0.2) * 20, "remove"),
+    "lopsided table, added": (fa.from_pmf([0.5, 0.5, 0.0], [0.25, 0.625, 0.125]) * 2, "add"),
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_what_is_proved_is_just_above_the_engine(name: str) -> None:
+    job, relation = JOBS[name]
+    delta = 0.4 if name.endswith("added") else 1e-6
+    found = fa.certify(job, delta=delta, neighbors=relation, digits=3)
+    bounds = fa.epsilon_bounds(job, delta=delta, neighbors=relation)
+    assert bounds.lower <= float(found.epsilon) <= bounds.upper * (1.0 + 3e-3) + 1e-6
+
+
+def test_five_digits_are_five_digits() -> None:
+    found = fa.certify(RUN, delta=1e-5)
+    bounds = fa.epsilon_bounds(RUN, delta=1e-5)
+    assert bounds.lower <= float(found.epsilon) <= bounds.upper * (1.0 + 2e-5)
+
+
+def test_a_delta_is_proved() -> None:
+    job = fa.Laplace(5.0) * 30
+    found = fa.certify(job, epsilon=3.0)
+    bounds = fa.delta_bounds(job, epsilon=3.0)
+    assert found.epsilon == "3.0"
+    assert bounds.lower <= float(found.delta) <= bounds.upper * (1.0 + 1e-3)
+
+
+def test_more_digits_are_closer() -> None:
+    job = fa.Laplace(5.0) * 30
+    exact = fa.epsilon(job, delta=1e-6)
+    off = [float(fa.certify(job, delta=1e-6, digits=digits).epsilon) - exact for digits in (3, 6)]
+    assert 0.0 <= off[1] < 1e-5 < off[0] < 1e-2
+
+
+def test_the_program_runs_alone(tmp_path: Path) -> None:
+    """From a folder where there is no fastacct, isolated from the paths of this process."""
+    path = fa.certify(JOBS["laplace"][0], delta=1e-6).save(tmp_path / "run.json")
+    (tmp_path / "checker.py").write_text(CHECKER.read_text())
+    command = [sys.executable, "-c", _ALONE, str(tmp_path / "checker.py"), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("proved: epsilon <= 10.2766 at delta = 0.000001")
+
+
+_ALONE = """
+import runpy, sys
+sys.modules["fastacct"] = sys.modules["numpy"] = None  # whoever imports them fails
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_the_program_is_short_and_needs_flint_alone() -> None:
+    text = CHECKER.read_text()
+    assert len(text.splitlines()) <= 200
+    names = {
+        name.partition(".")[0]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names])
+        if name
+    }
+    assert names - {"flint"} <= sys.stdlib_module_names
+
+
+def test_a_claim_is_read_as_it_is_printed() -> None:
+    assert text_of(0.01024) == "0.01024"
+    assert text_of(1e-9) == "0.000000001"
+    assert releases(RUN, "add_remove") == [{"count": 2930, "gaussian": "1.0408", "poisson": "0.01024"}]
+
+
+def _document() -> dict:
+    """Two kinds, a sample, both directions."""
+    job = fa.Laplace(20.0) * 3 + fa.Gaussian(1.0).poisson(0.01) * 300
+    return json.loads(fa.certify(job, delta=1e-6, digits=2).text)
+
+
+@pytest.fixture(scope="module")
+def document() -> dict:
+    return _document()
+
+
+def _less(text: str, factor: float) -> str:
+    return text_of(float(text) * factor)
+
+
+def _set(path: str, value: object):
+    """A change of one place of the document."""
+
+    def change(document: dict) -> None:
+        *way, last = [int(step) if step.isdigit() else step for step in path.split("/")]
+        for step in way:
+            document = document[step]
+        document[last] = value(document[last]) if callable(value) else value
+
+    return change
+
+
+CANARIES = {
+    "3 % below the truth": _set("epsilon", lambda text: _less(text, 0.97)),
+    "half of the delta": _set("delta", lambda text: _less(text, 0.5)),
+    "the count grows": _set("releases/1/count", 330),
+    "another count grows": _set("releases/0/count", 30),
+    "less noise": _set("releases/1/gaussian", "0.97"),
+    "half of the noise": _set("releases/0/laplace", "10"),
+    "twice the rate": _set("releases/1/poisson", "0.02"),
+    "no sample": lambda document: document["releases"][1].pop("poisson"),
+    "one kind more": lambda document: (
+        document["releases"].append({"count": 1, "laplace": "9"}),
+        [plan["lattices"].append(plan["lattices"][0]) for plan in document["proof"].values()],
+    ),
+    "another relation": _set("relation", "replace_one"),
+    "an unknown relation": _set("relation", "add_or_remove"),
+    "a direction left out": lambda document: document["proof"].pop("add"),
+    "a lattice left out": lambda document: document["proof"]["remove"]["lattices"].pop(),
+    "no release": _set("releases", []),
+    "a count of 0": _set("releases/0/count", 0),
+    "a count below 0": _set("releases/0/count", -3),
+    "half a count": _set("releases/0/count", "1/2"),
+    "a count that is true": _set("releases/0/count", True),
+    "a rate of 0": _set("releases/1/poisson", "0"),
+    "a rate above 1": _set("releases/1/poisson", "1.01"),
+    "a rate below 0": _set("releases/1/poisson", "-0.01"),
+    "a float": _set("releases/1/gaussian", 1.0),
+    "an epsilon that is a float": _set("epsilon", 3.5),
+    "no number": _set("releases/1/gaussian", "nan"),
+    "infinite noise": _set("releases/1/gaussian", "inf"),
+    "an infinite epsilon": _set("epsilon", "inf"),
+    "noise of 0": _set("releases/1/gaussian", "0"),
+    "two kinds in one": _set("releases/1/laplace", "100"),
+    "an unknown word": _set("releases/1/poisson_rate", "0.001"),
+    "an unknown kind": _set("releases/1", {"count": 1, "uniform": "3"}),
+    "a lattice that ends low": _set("proof/remove/lattices/1/1", lambda high: high // 8),
+    "a lattice that begins high": _set("proof/remove/lattices/1/0", lambda low: low // 8),
+    "a lattice turned round": _set("proof/remove/lattices/1", [10, -10]),
+    "a lattice of 1e12 points": _set("proof/remove/lattices/1", [-(10**12), 10**12]),
+    "a coarse lattice": _set("proof/remove/step", lambda text: _less(text, 40.0)),
+    "a step of 0": _set("proof/remove/step", "0"),
+    "a step below 0": _set("proof/remove/step", "-0.001"),
+    "a tilt of 0": _set("proof/remove/tilt", "0"),
+    "a tilt that is huge": _set("proof/remove/tilt", "1e300"),
+    "a window above epsilon": _set("proof/remove/first", lambda first: -4 * first),
+    "a window far below": _set("proof/remove/first", lambda first: 40 * first),
+    "few places": _set("proof/remove/places", 64),
+    "2^40 places": _set("proof/remove/places", 2**40),
+    "few bits": _set("proof/remove/bits", 8),
+    "1e9 bits": _set("proof/remove/bits", 10**9),
+    "another format": _set("format", "fastacct certificate 2"),
+}
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_what_is_wrong_is_not_proved(name: str, document: dict) -> None:
+    changed = copy.deepcopy(document)
+    CANARIES[name](changed)
+    with pytest.raises((ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
+        checker.proved(json.dumps(changed))
+
+
+def test_the_document_of_the_canaries_is_proved(document: dict) -> None:
+    assert checker.proved(json.dumps(document)).startswith("proved: ")
+
+
+def test_a_key_twice_is_refused(document: dict) -> None:
+    text = json.dumps(document).replace('"count": 300', '"count": 3000, "count": 300')
+    with pytest.raises(ValueError, match="a key is there twice"):
+        checker.proved(text)
+
+
+def test_a_long_file_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "long.json"
+    path.write_bytes(b" " * 1_000_001)
+    with pytest.raises(ValueError, match="no certificate is as long"):
+        fa.read_certificate(path)
+    done = subprocess.run([sys.executable, str(CHECKER), str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "more than a million bytes" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"format": "fastacct certificate 1"}', "[" * 5000])
+def test_what_is_no_certificate_says_so(text: str) -> None:
+    with pytest.raises(ValueError, match="the text is no certificate"):
+        fa.Certificate(text)
+
+
+@pytest.mark.parametrize(
+    ("job", "relation", "name"),
+    [
+        (fa.Gaussian(1.0).fixed_size(5, 100) * 3, "replace_one", "fixed_size"),
+        (fa.Gaussian(1.0).allocation(10) * 1, "add_remove", "allocation"),
+        (fa.ZCDP(0.1) * 1, "add_remove", "ZCDP"),
+        (fa.Gaussian(1.0).poisson(0.1).group(3) * 2, "add_remove", "group"),
+        (fa.RandomizedResponse(1.0) * 2, "zero_out", "RandomizedResponse"),
+    ],
+)
+def test_what_is_not_covered_is_refused_by_name(job: fa.Process, relation: str, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"{name}.*has no certificate"):
+        fa.certify(job, delta=1e-6, neighbors=relation)
+
+
+def test_arguments() -> None:
+    job = fa.Laplace(5.0) * 3
+    with pytest.raises(TypeError, match="give delta"):
+        fa.certify(job)
+    with pytest.raises(TypeError, match="give delta"):
+        fa.certify(job, delta=1e-6, epsilon=1.0)
+    with pytest.raises(ValueError, match=r"digits = 9 is out of range"):
+        fa.certify(job, delta=1e-6, digits=9)
+    with pytest.raises(ValueError, match="of one job"):
+        fa.certify(fa.Laplace([5.0, 6.0]) * 3, delta=1e-6)
