@@ -268,6 +268,13 @@ def test_steps_of_a_plan_are_those_that_count():
         assert fa.plan(**goal, batch_size=[300], epochs=[3])["steps"][0] == steps
 
 
+def test_steps_of_several_passes_an_epoch_are_counted():
+    goal = {"records": 1000, "epsilon": 30.0, "delta": 1e-5, "sampling": "allocation", "selected": 2}
+    table = fa.plan(**goal, batch_size=[300], epochs=[3])
+    assert table["steps"][0] == 18  # floor(2 * 1000 / 300) an epoch
+    assert table["noise_on_average"][0] == table["noise_on_mean"][0] / math.sqrt(18)
+
+
 def test_what_a_plan_refuses():
     for wrong in ({"batch_size": [0.5]}, {"epochs": [0]}, {"records": [1000, 2000]}):
         with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
