@@ -75,6 +75,7 @@ CONTENTS = {
     "docs/trust": [
         "README",
         "docs/guarantees",
+        "docs/check",
         "docs/backends/conformance",
         "docs/published",
         "docs/samplers",
@@ -97,6 +98,7 @@ CONTENTS = {
         "Log-moments at complex orders": "docs/algorithms/log_moments",
         "The capped line": "docs/algorithms/line",
         "Losses that are data": "docs/algorithms/panels",
+        "Masses between losses": "docs/algorithms/masses",
         "Rays and lattices": "docs/algorithms/rays",
         "The contour integral": "docs/algorithms/contour",
         "Compiled mechanisms": "docs/algorithms/compiled",

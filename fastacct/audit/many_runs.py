@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,6 +34,8 @@ class Scores(Record):
     """Scores of runs without it, sorted."""
     confidence: float
     """Probability that all that is shown is true."""
+    jointly: ClassVar[bool] = True
+    """All answers hold together, at all deltas and of all jobs."""
 
     def epsilon(self, delta: Reals, *, neighbors: Relation = "add_remove") -> float | Floats:
         """Lower bound of the epsilon at a delta: log((tpr - delta)/fpr) at the best threshold, or 0.

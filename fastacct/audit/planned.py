@@ -169,4 +169,5 @@ def compare(audit: Audit, job: Job, *, delta: float, neighbors: Relation = "add_
     at = as_number("delta", delta)
     proved = float(epsilon_of(job, delta=at, neighbors=neighbors))
     shown = float(audit.epsilon(at, neighbors=neighbors))
-    return Comparison(proved, shown, audit.confidence, shown > proved or audit.refutes(job, neighbors=neighbors))
+    refuted = shown > proved or (audit.jointly and audit.refutes(job, neighbors=neighbors))
+    return Comparison(proved, shown, audit.confidence, refuted)

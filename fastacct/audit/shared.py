@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -27,6 +27,9 @@ _NOISIEST: Final = 1e9
 
 class Audit(Protocol):
     """What any audit answers."""
+
+    jointly: ClassVar[bool]
+    """Whether all answers hold together with the confidence, or each alone."""
 
     @property
     def confidence(self) -> float:
@@ -86,8 +89,10 @@ def lines(job: Job, neighbors: Relation, smallest: float) -> tuple[Cells, Cells]
 
     The epsilons end where delta is `smallest`, or where it does not fall any more.
     """
-    at = max(smallest, float(delta_of(job, epsilon=MOST, neighbors=neighbors)))
-    end = min(float(epsilon_of(job, delta=at, neighbors=neighbors)), MOST)
+    end = float(epsilon_of(job, delta=smallest, neighbors=neighbors))
+    if end > MOST:
+        least = float(delta_of(job, epsilon=MOST, neighbors=neighbors))
+        end = min(float(epsilon_of(job, delta=least, neighbors=neighbors)), MOST)
     epsilons = np.linspace(0.0, end, _LINES)
     return epsilons, np.asarray(delta_of(job, epsilon=epsilons, neighbors=neighbors))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class OneRun(Record):
     right: tuple[int, ...]
     confidence: float
     """Probability that all that is shown is true."""
+    jointly: ClassVar[bool] = True
+    """All answers hold together, at all deltas and of all jobs."""
 
     def p_value(self, epsilon: float, delta: float) -> float:
         """Upper bound of the probability of so many right guesses, if the run is (epsilon, delta)-DP.
@@ -67,7 +69,8 @@ class OneRun(Record):
     def epsilon(self, delta: Reals, *, neighbors: Relation = "add_remove") -> float | Floats:
         """Lower bound of the epsilon at a delta: the largest whose `p_value` is at most 1 - confidence, or 0.
 
-        **Guarantee.** With probability `confidence` the run is (epsilon, delta)-DP for no smaller epsilon.
+        **Guarantee.** With probability `confidence` the run is (epsilon, delta)-DP for no smaller epsilon, at all
+        deltas: every test refuses from some number of right guesses on, and the most sensitive one decides.
 
         Parameters
         ----------

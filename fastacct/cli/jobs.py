@@ -21,6 +21,8 @@ import fastacct.mechanisms as mechanisms
 import fastacct.plot as plot
 from fastacct.accountants.question import CurveOptions, Job
 from fastacct.batching import COMPANIONS, in_words
+from fastacct.certificate import certify as certificate_of
+from fastacct.certificate import read_certificate
 from fastacct.cli.answers import Answer
 from fastacct.cli.audits import scores_in
 from fastacct.cli.options import RUN, Keywords, as_given, first_of, one_run, runs
@@ -325,3 +327,30 @@ def _of_budget(ledger: Accountant, told: list[str], exit_code: int = 0) -> Answe
     told.append(f"epsilon <= {digits_up(spent)}{of} at delta = {ledger.delta:g}, {ledger.neighbors} neighbours")
     document = {"command": "budget", "spent": spent, "budget": ledger.budget, "delta": ledger.delta}
     return Answer(document | {"job": repr(ledger.ledger)}, told, exit_code, plain=repr(spent))
+
+
+# -- certificates ----------------------------------------------------------------------------------------------------
+
+
+def certify(given: Namespace) -> Answer:
+    """A certified epsilon of a run, or of the job in a file."""
+    found = certificate_of(job_of(given), delta=given.delta, neighbors=given.neighbors, digits=given.digits)
+    told = [f"epsilon <= {found.epsilon} at delta = {found.delta}: proved in ball arithmetic, without the engine"]
+    if given.write is not None:
+        told.append(f"wrote {found.save(given.write, overwrite=given.overwrite)}")
+    else:
+        told.append("--write FILE keeps the certificate, which `fastacct verify FILE` proves again")
+    document = {"command": "certify", "epsilon": found.epsilon, "delta": found.delta, "neighbors": found.neighbors}
+    return Answer(document | {"certificate": found.document}, told, plain=found.epsilon)
+
+
+def verify(given: Namespace) -> Answer:
+    """Whether a certificate proves what it claims."""
+    path = given.certificate
+    try:
+        told = read_certificate(path).verify()
+    except ValueError as error:
+        return Answer(
+            {"command": "verify", "proved": False, "reason": str(error)}, [f"{path} is not proved: {error}"], 1
+        )
+    return Answer({"command": "verify", "proved": True, "claim": told}, [told])

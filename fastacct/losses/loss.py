@@ -1,9 +1,8 @@
-"""The privacy loss of one direction, as data: weighted points with bounds of their errors.
+"""The privacy loss of one direction: how much of both distributions lies between any losses.
 
-A loss answers with `Nodes`: atoms, or Gauss-Legendre points of a density.  Each point carries bounds of its own
-rounding errors, so that a reader rounds to the safe side without knowing which mechanism made the loss.  What is known
-of a mechanism is a `Bracket` per direction, distributions that bound its loss from above and from below, and a `Pair`
-of brackets.
+A loss answers with `Masses`: bounds, so that a reader rounds to the safe side without knowing which mechanism made the
+loss.  What is known of a mechanism is a `Bracket` per direction, distributions that bound its loss from above and from
+below, and a `Pair` of brackets.
 """
 
 from __future__ import annotations
@@ -33,25 +32,34 @@ Index = NDArray[np.intp]
 _Whole = TypeVar("_Whole")
 
 ROUNDING: Final = 2.0**-53
-QUADRATURE: Final = 2.0**-58
+_RULES: Final = ((0.02, 6), (0.05, 7), (0.1, 8), (1.0, 18))
+"""Points of Gauss's rule for a piece, by its half-width times the largest slope of the logarithm of the density ..."""
+CHUNK: Final = 1 << 12
+"""... and how many are evaluated at once: what a processor keeps near, and so short a stretch that few components of a
+mixture matter there."""
+
+
+_NEAR_END: Final = 1e-8
+"""Relative distance from the largest loss within which there is one that is surely there."""
 
 
 class OutOfReachError(ValueError):
     """The numbers are too extreme for a grid of any allowed size."""
 
 
-class Nodes(NamedTuple):
-    """Points of a privacy loss: `loss`, and `mass` under P, with bounds of their absolute errors, by cell of a grid."""
+class Masses(NamedTuple):
+    """Of each cell between losses: P's mass, and by how much it exceeds exp(lower end) times Q's, bounds on one side.
 
-    cell: Index
-    loss: Cells
-    loss_error: Cells
+    They hold where each loss may be off by `slip`, and what is below the first loss has no excess.
+    """
+
     mass: Cells
-    mass_error: Cells
+    excess: Cells
+    slip: float
 
 
 class Loss(Record, ABC, kw_only=True):
-    """The privacy loss of one direction.  Losses of nodes may be off by `slack`, beyond their own errors."""
+    """The privacy loss of one direction.  All losses may be off by `slack`."""
 
     infinite: float = 0.0
     """P-mass of an infinite loss."""
@@ -59,10 +67,6 @@ class Loss(Record, ABC, kw_only=True):
     """Bound of errors common to all losses."""
     bottom: float = 0.0
     """Mass of finite losses that are only known to be above minus infinity (in lower bounds)."""
-    quadrature: float = QUADRATURE
-    """Relative error of the mass of a panel that `mass_error` does not contain."""
-    gain: float = math.inf
-    """Bound of |1 - exp(x - loss)| where the error of the rule is taken, beside the real axis, for x in the extent."""
     anchor: float | None = None
     """A loss that a grid should hit, if any."""
     lattice: float | None = None
@@ -73,20 +77,29 @@ class Loss(Record, ABC, kw_only=True):
         return None
 
     def outside(self, tail: float) -> tuple[float, float]:
-        """Upper bound of the P-mass without a node, about `tail`, and of its loss."""
+        """Upper bound of the P-mass beyond the extent, about `tail`, and of its loss."""
         return 0.0, -math.inf
-
-    def quadrature_near(self, outside: float) -> float:
-        """Error of the sum of p - exp(x) q over a panel, relative to its mass, x up to `outside` beyond the extent."""
-        return self.quadrature * min(1.0, self.gain + 4.0 * outside)
 
     @abstractmethod
     def extent(self, tail: float) -> tuple[float, float]:
-        """Smallest and largest loss of a node."""
+        """Smallest and largest loss, but of a mass of about `tail`."""
 
     @abstractmethod
-    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
-        """Nodes by cell between increasing `edges` that enclose the extent; in one cell without edges."""
+    def masses(self, edges: Cells, tail: float, side: float) -> Masses:
+        """Of the cells between increasing losses, from above (1) or below (-1); the last one is above the extent."""
+
+    @abstractmethod
+    def points(self) -> tuple[Cells, Cells]:
+        """Losses and masses that stand for it where nothing is certified: they show where to look."""
+
+    def reached(self) -> float:
+        """A loss that it surely has, next to the largest: at least the mean of those there; -inf: none is known."""
+        low, high = self.extent(0.0)
+        edges = np.array([low - 1.0, high - _NEAR_END * abs(high), high + 1.0])
+        (mass, excess, slip), most = (self.masses(edges, 0.0, side) for side in (-1.0, 1.0))
+        if not mass[1] > 0.0:
+            return -math.inf
+        return float(edges[1]) - math.log1p(-float(excess[1] / most.mass[1])) - slip - self.slack
 
 
 class Atoms(Loss):
@@ -95,7 +108,6 @@ class Atoms(Loss):
     loss: Cells
     loss_error: Cells
     mass: Cells
-    quadrature: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.anchor is None and self.loss.size:
@@ -109,13 +121,21 @@ class Atoms(Loss):
         """Smallest and largest loss."""
         return (float(self.loss.min()), float(self.loss.max())) if self.loss.size else (0.0, 0.0)
 
-    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
-        """The atoms; one that may touch an edge from below counts as beyond it."""
-        cell = np.zeros(self.loss.size, dtype=np.intp)
-        if edges is not None:
-            cell = np.searchsorted(edges, self.loss + self.loss_error, side="right") - 1
-            cell = np.clip(cell, 0, edges.size - 2)
-        yield Nodes(cell, self.loss, self.loss_error, self.mass, np.zeros_like(self.mass))
+    def masses(self, edges: Cells, tail: float, side: float) -> Masses:
+        """Sums over the atoms; one that may touch an edge from below counts as beyond it."""
+        n = edges.size - 1
+        cell = np.clip(np.searchsorted(edges, self.loss + self.loss_error, side="right") - 1, 0, n - 1)
+        above, width = self.loss + side * self.loss_error - edges[cell], (edges[1:] - edges[:-1])[cell]
+        beyond = float((above - width if side > 0.0 else -above).max(initial=0.0))
+        each = self.mass * -np.expm1(-np.clip(above, 0.0, width))
+        most = float(np.bincount(cell, minlength=n).max(initial=0))
+        off = 1.0 + side * ROUNDING * (4.0 + most)
+        mass, excess = (np.asarray(np.bincount(cell, x, n) * off, dtype=np.float64) for x in (self.mass, each))
+        return Masses(mass, excess, beyond)
+
+    def points(self) -> tuple[Cells, Cells]:
+        """The atoms."""
+        return self.loss, self.mass
 
 
 class Answers(Protocol):
@@ -271,32 +291,25 @@ def composed(one: _Whole, count: int, product: Callable[[_Whole, _Whole], _Whole
 
 
 def weighted(source: Loss, count: int) -> Weighted:
-    """Losses and log-masses of the nodes of a source, without a grid."""
-    nodes = list(source.nodes(None, 0.0))
-    loss, mass = (np.concatenate([getattr(one, name) for one in nodes]) for name in ("loss", "mass"))
+    """Points that stand for a source, with the logarithms of their masses."""
+    loss, mass = source.points()
     keep = mass > 0.0
     return count, loss[keep], np.log(mass[keep])
 
 
-def gauss_rule(half: float, slope: float, curvature: float) -> tuple[Cells, Cells]:
-    """Gauss points and weights on [-1, 1] for half-widths up to `half` and exponents with these derivatives.
+def ruled(reach: Cells) -> Iterator[tuple[Index, Cells, Cells]]:
+    """Which pieces take which of Gauss's rules, on [0, 1]; `reach`: half-widths times slopes, below 1.
 
-    The smallest rule whose error, relative to the mass of the panel, is at most `QUADRATURE`, with p and q entire
-    (proof: docs/algorithms/quadrature.md).
+    Relative to the integral of a Gaussian density, or of it times exp(distance) - 1, errors are below 2^-58 (proof:
+    docs/algorithms/masses.md).
     """
-    return legendre(_size(2.0 ** (math.ceil(4.0 * math.log2(half)) / 4.0), slope, curvature))
-
-
-@lru_cache(maxsize=4096)
-def _size(half: float, slope: float, curvature: float) -> int:
-    rho = np.geomspace(1.5, 1e4, 80)
-    radius = 0.5 * half * (rho + 1.0 / rho)
-    growth = slope * (radius + half) + 0.5 * curvature * (radius**2 + half**2)
-    constant = math.log(4.0) - np.log1p(-1.0 / rho) + growth
-    for n_points in range(2, 65):
-        if np.min(constant - 2 * n_points * np.log(rho)) <= math.log(QUADRATURE):
-            return n_points
-    raise ValueError(f"no rule for a panel of half-width {half}")
+    if not reach.max(initial=0.0) <= _RULES[-1][0]:
+        raise ValueError("no rule for pieces of this width")
+    place = np.searchsorted([most for most, _ in _RULES], reach)
+    for i, (_, n_points) in enumerate(_RULES):
+        chosen, (points, weights) = np.flatnonzero(place == i), legendre(n_points)
+        for first in range(0, chosen.size, CHUNK):
+            yield chosen[first : first + CHUNK], 0.5 * (1.0 + points), 0.5 * weights
 
 
 @lru_cache(maxsize=64)

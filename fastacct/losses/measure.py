@@ -58,7 +58,7 @@ class GridMeasure(Record):
 
 def default_spacing(source: Loss) -> float:
     """A fiftieth of the standard deviation, or what atoms share; at most 2^18 points."""
-    if source.lattice is not None and source.quadrature == 0.0:
+    if source.lattice is not None and source.as_atoms():
         return source.lattice
     sketch = weighted(source, 1)
     if not sketch[1].size:
@@ -189,46 +189,27 @@ def _cells(
         error = 2.0 * ROUNDING * (abs(origin) + (n + 1) * spacing)
         # from below, what rounding puts a little before a point is at it
         points = _points(origin, spacing, n + 1) - (8.0 * error if side < 0.0 else 0.0)
-        edges = np.append(points[0] - spacing, points) if is_cut else points
-        sums: Cells = np.zeros((2, edges.size - 1))
-        beyond, longest = 0.0, 0
-        for nodes in source.nodes(edges, tail):
-            above = nodes.loss - edges[nodes.cell] + side * (nodes.loss_error + error)
-            over = above - spacing if side > 0.0 else np.where(nodes.cell >= is_cut, -above, 0.0)
-            beyond = max(beyond, float(over.max(initial=0.0)))
-            mass = np.maximum(nodes.mass + side * nodes.mass_error, 0.0)
-            longest += _add(sums, nodes.cell, mass, mass * -np.expm1(-np.clip(above, 0.0, spacing)))
-        mass, right = sums
-        heavy = int(np.argmax(mass[is_cut:])) + is_cut
-        if source.anchor is not None or attempt == _MOST_MOVES or not mass[heavy] > _HEAVY * mass.sum():
+        edges = np.append(-1e300, points) if is_cut else points
+        mass, excess, slip = source.masses(edges, tail, side)
+        heavy = int(np.argmax(mass[is_cut:]))
+        if source.anchor is not None or attempt == _MOST_MOVES or not mass[heavy + is_cut] > _HEAVY * mass.sum():
             break
         # a bulk narrower than a cell: a point of the grid at the mean of what is around keeps it together
-        at = heavy + (attempt > 0 and 2.0 * right[heavy] > mass[heavy] * -math.expm1(-spacing))
-        whole, excess = 0.0, 0.0
+        own, right = mass[is_cut:], excess[is_cut:]
+        at = heavy + (attempt > 0 and 2.0 * right[heavy] > own[heavy] * -math.expm1(-spacing))
+        whole, more = 0.0, 0.0
         for cell in (at - 1, at) if attempt else (at,):
-            if is_cut <= cell < mass.size and mass[cell] > 0.0:
-                whole += mass[cell]
-                excess += mass[cell] - (mass[cell] - right[cell]) * math.exp(min((at - cell) * spacing, 700.0))
-        anchor = float(edges[at]) - math.log1p(-max(min(excess / whole, 0.5), -0.5))
-    whole, per_sum = -math.expm1(-spacing), ROUNDING * (8.0 + longest)
-    cut, mass, right = float(sums[0, 0]) * is_cut, sums[0, is_cut:], sums[1, is_cut:]
+            if 0 <= cell < own.size and own[cell] > 0.0:
+                whole += own[cell]
+                more += own[cell] - (own[cell] - right[cell]) * math.exp(min((at - cell) * spacing, 700.0))
+        anchor = float(points[at]) - math.log1p(-max(min(more / whole, 0.5), -0.5))
+    cut, mass, excess = float(mass[0]) * is_cut, mass[is_cut:], excess[is_cut:]
+    # a loss is that much from where its cell of the grid lies, and its excess is that of a loss so much larger
+    away = error + slip if side > 0.0 else 9.0 * error + 2.0 * slip
     with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where(mass > 0.0, right / mass, 0.0) / whole * (1.0 + side * 4.0 * per_sum)
-    part = np.clip(part + side * 4.0 * source.quadrature_near(2.0 * spacing) / whole, 0.0, 1.0)
-    slack = source.slack + beyond + (8.0 * error if side < 0.0 else 0.0)
-    off = 1.0 + side * (source.quadrature + per_sum)
-    return _Cells(origin, mass * off, part, slack, cut * off)
-
-
-def _add(sums: Cells, cell: np.ndarray[tuple[int, ...], np.dtype[np.intp]], *columns: Cells) -> int:
-    """Add up columns of some nodes, which are in few cells next to each other; how many are in one at most."""
-    if not cell.size:
-        return 0
-    first, last = int(cell.min()), int(cell.max()) + 1
-    near, n = cell - first, last - first
-    for row, column in zip(sums, columns, strict=True):
-        row[first:last] += np.bincount(near, column, n)
-    return int(np.bincount(near, minlength=n).max())
+        part = np.where(mass > 0.0, excess / mass, 0.0) + side * (1.5 + 0.5 * side) * away
+    part = np.clip(part / -math.expm1(-spacing) * (1.0 + side * 16.0 * ROUNDING), 0.0, 1.0)
+    return _Cells(origin, mass, part, source.slack + away, cut)
 
 
 def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
-from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair, gauss_rule
+from fastacct.losses.loss import CHUNK, NOTHING, ROUNDING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 
 Weights = dict[float, float]
 """Of the components of a mixture, by mean."""
@@ -21,8 +21,6 @@ _FAR: Final = 40.0
 """Beyond so many standard deviations a normal density is less than any mass `outside`."""
 _MAX_SPREAD: Final = 1e5
 SMALLEST_TAIL: Final = 1e-299
-_CHUNK: Final = 1 << 12
-"""Panels evaluated at once: what a processor keeps near, and so short a stretch that few components matter there."""
 _MOST_PANELS: Final = 4e6
 _SMALL: Final = 60.0
 """A term smaller by this many units of its logarithm than another one is less than 1e-26 of their sum."""
@@ -207,51 +205,65 @@ class GaussianMixtures(Loss):
             x[todo] = step[open_]
         return np.asarray(x)
 
-    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
-        """Gauss points of panels that no edge cuts."""
-        reach, centres = normal_reach(tail), self._centres()
-        # without edges masses of P count alone, whose components that matter are near; losses are those of the points
-        n_edges, slope = (2, min(self._spread, 2.0 * _FAR)) if edges is None else (edges.size, self._spread)
-        n_base = math.ceil(max(min(n_edges / 8, 4096.0), reach * min(slope, 2.0 * _FAR) / 5.0))
-        base = self._outputs(reach, n_base)
-        first, last = base[0], base[-1]
-        for start in range(0, n_edges - 1, _CHUNK):
-            cuts = np.array([first, last])
-            if edges is not None:
-                # beyond the ends lies nothing, wherever rounding puts the outer edges
-                cuts = self._output(edges[start : start + _CHUNK + 1])
-                cuts[0] = first
-                cuts[-1] = last if start + _CHUNK >= n_edges - 1 else cuts[-1]
-                cuts = np.maximum.accumulate(np.clip(cuts, first, last))
-                first = cuts[-1]
-            breaks = np.unique(np.concatenate([cuts, base[(base > cuts[0]) & (base < cuts[-1])]]))
-            middle, half = 0.5 * (breaks[1:] + breaks[:-1]), 0.5 * (breaks[1:] - breaks[:-1])
-            right = np.minimum(np.searchsorted(centres, middle), centres.size - 1)
-            away = np.minimum(np.abs(middle - centres[right]), np.abs(middle - centres[np.maximum(right - 1, 0)]))
-            near = away <= reach * self.sigma
-            middle, half = _split(middle[near], half[near], 5.0 * self.sigma / slope)
-            cell = np.minimum(np.searchsorted(cuts, middle, side="right") - 1, cuts.size - 2) + start
-            for first_panel in range(0, middle.size, _CHUNK):
-                here = slice(first_panel, first_panel + _CHUNK)
-                points, weights = gauss_rule(float(half[here].max()) / self.sigma * (1.0 + 1e-12), slope, 1.0)
-                x = (middle[here, None] + half[here, None] * points).ravel()
-                scale = (half[here, None] * weights).ravel()
-                mass, mass_error = (scale * one for one in self._density(x))
-                loss, loss_error, _ = self.loss(x)
-                yield Nodes(np.repeat(cell[here], points.size), loss, loss_error, mass, mass_error)
+    def masses(self, edges: Cells, tail: float, side: float) -> Masses:
+        """By rules on pieces that no edge cuts."""
+        reach, n = normal_reach(tail), edges.size - 1
+        base = self._outputs(reach, math.ceil(max(min(n / 8, 4096.0), 16.0)))
+        cuts = np.concatenate([self._output(edges[i : i + CHUNK]) for i in range(0, n + 1, CHUNK)])
+        cuts = np.maximum.accumulate(np.clip(cuts, base[0], base[-1]))
+        cuts[[0, -1]] = base[[0, -1]]  # beyond the ends lies nothing, wherever rounding puts the outer edges
+        low, high = self._near(np.unique(np.concatenate([cuts, base])), reach)
+        cell = np.minimum(np.searchsorted(cuts, 0.5 * (low + high), side="right") - 1, n - 1)
+        sums, slip, width = np.zeros((3, n)), 0.0, high - low
+        for at, points, weights in ruled(0.5 * width / self.sigma * self._steep(low, high)):
+            x = (low[at, None] + width[at, None] * points).ravel()
+            scale, where, first = (
+                (width[at, None] * weights).ravel(),
+                np.repeat(cell[at], points.size),
+                int(cell[at[0]]),
+            )
+            (density, off), (loss, error, _) = self._density(x), self.loss(x)
+            above = loss - edges[where] + side * error
+            beyond = above - (edges[where + 1] - edges[where]) if side > 0.0 else -above
+            slip = max(slip, float(beyond.max()))
+            mass = scale * np.maximum(density + side * off, 0.0)
+            each = mass * -np.expm1(-np.maximum(above, 0.0))
+            for row, column in zip(sums, (mass, each, np.ones(x.size)), strict=True):
+                found = np.bincount(where - first, column)
+                row[first : first + found.size] += found
+        mass, excess = sums[:2] * (1.0 + side * ROUNDING * (16.0 + sums[2]))
+        return Masses(mass, excess, slip + 2.0**-56)
 
+    def points(self) -> tuple[Cells, Cells]:
+        """Cells about every component."""
+        x = 0.5 * (self._table[0][1:] + self._table[0][:-1])
+        return self.loss(x)[0], self._density(x)[0] * np.diff(self._table[0])
 
-def _split(middle: Cells, half: Cells, most: float) -> tuple[Cells, Cells]:
-    """Panels whose halves are at most so long."""
-    pieces = np.maximum(np.ceil(half / most), 1.0)
-    if (whole := pieces.sum()) == half.size:
-        return middle, half
-    if whole > _MOST_PANELS:
-        raise OutOfReachError(f"the loss needs {whole:g} panels; at most {_MOST_PANELS:g}")
-    many = pieces.astype(np.intp)
-    short = np.repeat(half / pieces, many)
-    place = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    return np.repeat(middle - half, many) + (2.0 * place + 1.0) * short, short
+    def _near(self, ends: Cells, reach: float) -> tuple[Cells, Cells]:
+        """Pieces near a component of P, as narrow as the rules ask."""
+        low, high, centres, middle = ends[:-1], ends[1:], self._centres(), 0.5 * (ends[1:] + ends[:-1])
+        right = np.minimum(np.searchsorted(centres, middle), centres.size - 1)
+        away = np.minimum(np.abs(middle - centres[right]), np.abs(middle - centres[np.maximum(right - 1, 0)]))
+        near = away <= reach * self.sigma
+        low, high = low[near], high[near]
+        pieces = np.maximum(np.ceil(0.501 * (high - low) / self.sigma * self._steep(low, high)), 1.0)
+        if (whole := pieces.sum()) == low.size:
+            return low, high
+        if whole > _MOST_PANELS:
+            raise OutOfReachError(f"the loss needs {whole:g} panels; at most {_MOST_PANELS:g}")
+        many = pieces.astype(np.intp)
+        place = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+        width, start = np.repeat((high - low) / pieces, many), np.repeat(low, many)
+        return start + place * width, start + (place + 1.0) * width
+
+    def _steep(self, low: Cells, high: Cells) -> Cells:
+        """The largest slope of the logarithm of a density that matters there, over how much of it rules take.
+
+        Where the slope is large the curvature is nothing beside it, and a rule takes five times as much.
+        """
+        far = np.maximum(high - self.means[0], self.means[-1] - low) / self.sigma
+        slope = np.minimum(far, self._spread) + 1.0
+        return np.asarray(slope / np.clip(slope / 8.0, 1.0, 5.0))
 
 
 def lift(weight: float, y: Cells) -> Cells:

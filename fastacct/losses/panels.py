@@ -1,4 +1,4 @@
-"""Losses with densities as data: Laplace's and Gaussians', sampled or not; and their nodes, for a grid.
+"""Losses with densities as data: Laplace's and Gaussians', sampled or not; and their masses between losses.
 
 Of a Gaussian x is the log of the ratio of N(mu, 1) to N(0, 1).  Under N(0, 1) it is normal with mean -mu^2/2 and
 variance mu^2, and what lies further out than `_REACH` standard deviations counts as an infinite loss.
@@ -7,24 +7,20 @@ variance mu^2, and what lies further out than `_REACH` standard deviations count
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
-from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair, gauss_rule
+from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
 from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows, log_sample
 
 _REACH: Final = 38.0
-_STEP: Final = 0.25
-"""Of the panels of a grid's nodes, in standard deviations."""
-_CHUNK: Final = 1 << 15
 _MOST_WIDE: Final = 1e5
 
 
@@ -159,120 +155,213 @@ class PiecesPair(Pair):
 
 
 class _PiecesLoss(Loss):
-    """One direction of atoms and panels, for a grid."""
+    """One direction of atoms and panels."""
 
     pieces: Pieces
     is_add: bool
 
     def __post_init__(self) -> None:
-        low, high, _, _, rate, _, _, _, curve, *_ = row = self.pieces.panels[0].tolist()
-        anchor = float(self._side(row) * _loss(row, np.array(high if self._side(row) > 0.0 else low)))
+        row = _Panel(*self.pieces.panels[0].tolist())
+        largest = row.high if self._side(row) > 0.0 else row.low
+        anchor = float(self._side(row) * row.loss(np.array(largest)))
         if self.pieces.atoms.size:
             mass, loss = self._atoms()
             anchor = float(loss[np.argmax(mass)])
-        if self.pieces.atoms.size or curve == 0.0:
+        if self.pieces.atoms.size or row.curve == 0.0:
             object.__setattr__(self, "anchor", anchor)
-        if curve == 0.0:  # panels are an eighth of the range or less, and the rule's ellipses 5,000 times as far
-            gain = math.expm1(min(640.0 * high, 700.0)) * (rate * math.exp(min(4.0 * high, 700.0)) if rate < 1.0 else 1)
-            object.__setattr__(self, "gain", gain)
-        if curve == 0.0 and rate == 1.0:
+        if row.curve == 0.0 and row.rate == 1.0:
             # both atoms; the density between them has no lattice, but any fraction of this spacing hits the atoms
-            object.__setattr__(self, "lattice", high - low)
+            object.__setattr__(self, "lattice", row.high - row.low)
 
     def _atoms(self) -> tuple[Cells, Cells]:
         """Masses and losses."""
         loss, log_weight, *_ = self.pieces.atoms.T
         return np.exp(log_weight + (0.0 if self.is_add else loss)), -loss if self.is_add else loss
 
+    def _side(self, row: _Panel) -> float:
+        """1: the loss grows with x, and the density is the heavier one of both."""
+        return -1.0 if (row.turned != 0.0) != self.is_add else 1.0
+
+    @cached
+    def _panels(self) -> list[_Panel]:
+        return [_Panel(*row) for row in self.pieces.panels.tolist()]
+
     def outside(self, tail: float) -> tuple[float, float]:
         """Both tails of every Gaussian density."""
-        is_curved = self.pieces.panels[0, 8] > 0.0
+        is_curved = self._panels[0].curve > 0.0
         return (4.0 * max(tail, SMALLEST_TAIL), math.inf) if is_curved else (0.0, -math.inf)
 
     def extent(self, tail: float) -> tuple[float, float]:
         """From the least to the largest loss."""
-        ends = [self._side(row) * _loss(row, np.array(_ends(row, tail))) for row in self.pieces.panels.tolist()]
+        ends = [self._side(row) * row.loss(np.array(row.ends(tail))) for row in self._panels]
         loss = np.concatenate([*ends, self._atoms()[1]])
         return float(loss.min()), float(loss.max())
 
-    def _side(self, row: list[float]) -> float:
-        return -1.0 if (row[10] != 0.0) != self.is_add else 1.0
-
-    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
-        """Gauss points of panels that no edge cuts, and the atoms."""
+    def masses(self, edges: Cells, tail: float, side: float) -> Masses:
+        """Sums over the atoms and the panels."""
         mass, loss = self._atoms()
         *_, slip, fine = self.pieces.atoms.T * ROUNDING
-        off = mass * (fine + slip + 4.0 * ROUNDING * np.abs(loss))
-        for one in Atoms(loss, slip, mass).nodes(edges, tail):
-            yield one._replace(mass_error=off)
-        for row in self.pieces.panels.tolist():
-            yield from self._of_panel(row, np.array([-np.inf, np.inf]) if edges is None else edges, tail)
+        off = fine + slip + 4.0 * ROUNDING * (1.0 + np.abs(loss))
+        found = [Atoms(loss, slip, mass * np.maximum(1.0 + side * off, 0.0)).masses(edges, tail, side)]
+        found += [row.masses(edges, tail, side, self._side(row)) for row in self._panels]
+        off = 1.0 + side * ROUNDING * len(found)
+        whole, more = (np.sum(rows, axis=0) * off for rows in ([x.mass for x in found], [x.excess for x in found]))
+        return Masses(whole, more, max(x.slip for x in found))
 
-    def _of_panel(self, row: list[float], edges: Cells, tail: float) -> Iterator[Nodes]:
-        first, _, peak, slope, rate, _, slip, fine, curve, centre, _, other = row
-        side, wide = self._side(row), 1.0 / math.sqrt(curve) if curve > 0.0 else 1.0
-        cuts, bends = np.clip(_place(row, side * edges), *_ends(row, tail)), (0.5, 0.0)
-        breaks, beside = np.unique(np.concatenate([_breaks(row, tail), cuts])), math.inf
-        if curve > 0.0:
-            bends, beside = (_steep(row), 1.0), normal_reach(tail) * wide
-        for start in range(0, breaks.size - 1, _CHUNK):
-            piece = breaks[start : start + _CHUNK + 1]
-            middle, half = 0.5 * (piece[1:] + piece[:-1]), 0.5 * (piece[1:] - piece[:-1])
-            far = np.abs(middle - centre)  # of a Gaussian density there are two or three bulks
-            near = np.minimum(far, np.abs(far - wide * wide)) <= beside
-            middle, half = middle[near], half[near]
-            if not middle.size:
-                continue
-            points, weights = gauss_rule(float(half.max()) / wide * (1.0 + 1e-12), *bends)
-            x = (middle[:, None] + half[:, None] * points).ravel()
-            loss, away, move = _loss(row, x), np.abs(x - centre), slip + 8.0 * np.abs(x)
-            error = ROUNDING * (16.0 * np.abs(loss) + _rounding(rate, x, move))
-            power = slope * (x - first) - 0.5 * curve * away * away
-            size = 16.0 + 8.0 * abs(peak) + 12.0 * np.abs(power) + (abs(slope) + curve * away) * move
-            if other > 0.0:
-                power += log_sample(rate, -x - other)
-                error += 2.0 * ROUNDING * _rounding(rate, -x - other, move)
-            mass = (half[:, None] * weights).ravel() * np.exp(peak + power + (loss if side > 0.0 else 0.0))
-            off = mass * (ROUNDING * (fine + size) + error)
-            cell = self._cells(edges, cuts, middle, side)
-            yield Nodes(np.repeat(cell, points.size), side * loss, error, mass, off)
-
-    @staticmethod
-    def _cells(edges: Cells, cuts: Cells, middle: Cells, side: float) -> NDArray[np.intp]:
-        """Of the parts of a panel: between two edges, where these are in x."""
-        if side > 0.0:
-            found = np.searchsorted(cuts, middle, side="right") - 1
-        else:
-            found = edges.size - 1 - np.searchsorted(cuts[::-1], middle, side="right")
-        return np.clip(found, 0, edges.size - 2)
+    def points(self) -> tuple[Cells, Cells]:
+        """The atoms, and pieces of the panels."""
+        mass, loss = self._atoms()
+        for row in self._panels:
+            a, b = row.pieces(row.breaks(0.0), 0.0)
+            loss = np.concatenate([loss, self._side(row) * row.loss(0.5 * (a + b))])
+            mass = np.concatenate([mass, row.sums(a, b, self._side(row))[0]])
+        return loss, mass
 
 
-def _ends(row: list[float], tail: float) -> tuple[float, float]:
-    """Those of a panel, of a Gaussian density where it is more than `tail`."""
-    if row[8] == 0.0:
-        return row[0], row[1]
-    wide, centre = 1.0 / math.sqrt(row[8]), row[9]
-    if not wide < _MOST_WIDE:
-        raise OutOfReachError(f"the means spread over {wide:g} standard deviations; allowed: at most {_MOST_WIDE:g}")
-    reach = normal_reach(tail) * wide
-    other = wide * wide if row[11] > 0.0 else 0.0
-    return max(row[0], centre - other - reach), min(row[1], centre + wide * wide + reach)
+class _Panel(NamedTuple):
+    """A row of panels.  With z in standard deviations from the centre, log-ratios x are mu z - mu^2/2: Gaussian
+    densities times exp(x), or exp(-x - other), are those with their mean moved by mu, or by -mu."""
 
+    low: float
+    high: float
+    peak: float
+    slope: float
+    rate: float
+    shift: float
+    slip: float
+    fine: float
+    curve: float
+    centre: float
+    turned: float
+    other: float
 
-def _steep(row: list[float]) -> float:
-    """How far out a Gaussian density is asked for, at most, in standard deviations."""
-    return 40.0 + (2.0 if row[11] > 0.0 else 1.0) / math.sqrt(row[8])
+    @property
+    def wide(self) -> float:
+        """Standard deviation."""
+        return 1.0 / math.sqrt(self.curve)
 
+    def ends(self, tail: float) -> tuple[float, float]:
+        """Of x; of a Gaussian density where it is more than `tail`."""
+        if self.curve == 0.0:
+            return self.low, self.high
+        reach, apart, most = normal_reach(tail) * self.wide, self.wide**2, f"allowed: at most {_MOST_WIDE:g}"
+        if not self.wide < _MOST_WIDE:
+            raise OutOfReachError(f"the means spread over {self.wide:g} standard deviations; {most}")
+        back = apart if self.other > 0.0 else 0.0
+        return max(self.low, self.centre - back - reach), min(self.high, self.centre + apart + reach)
 
-def _breaks(row: list[float], tail: float) -> Cells:
-    """Ends of parts on which a rule of few points is good: of a Gaussian density about both of its centres."""
-    low, high = _ends(row, tail)
-    if row[8] == 0.0:
-        return np.linspace(low, high, math.ceil(min(max(2.0 * (high - low), 8.0), 2.0**20)) + 1)
-    wide, reach = 1.0 / math.sqrt(row[8]), normal_reach(tail)
-    base = wide * np.linspace(-reach, reach, math.ceil(2.0 * reach * max(1.0 / _STEP, _steep(row) / 10.0)) + 1)
-    centres = row[9] + wide * wide * np.array([-1.0 if row[11] > 0.0 else 0.0, 0.0, 1.0])
-    return np.asarray(np.clip(np.concatenate([[low, high], *(centre + base for centre in centres)]), low, high))
+    def breaks(self, tail: float) -> Cells:
+        """Ends of pieces on which a rule is good, of Gaussian densities about each of their centres."""
+        low, high = self.ends(tail)
+        if self.curve == 0.0:
+            return np.linspace(low, high, 1 << 10)
+        wide, reach = self.wide, normal_reach(tail)
+        steep = reach + 2.0 + wide * (2.0 if self.other > 0.0 else 1.0)
+        base = wide * np.linspace(-reach, reach, math.ceil(reach * steep) + 1)
+        centres = self.centre + wide * wide * np.array([-1.0 if self.other > 0.0 else 0.0, 0.0, 1.0])
+        return np.unique(np.clip(np.concatenate([[low, high], *(centre + base for centre in centres)]), low, high))
+
+    def loss(self, x: Cells) -> Cells:
+        """Rising with x."""
+        one = log_sample(self.rate, x)
+        return one - log_sample(self.rate, -x - self.other) if self.other > 0.0 else one
+
+    def _off(self, x: Cells) -> Cells:
+        """Error of the loss, where x is off by a few roundings and what the row says."""
+        move = self.slip + 8.0 * (np.abs(x) + abs(self.centre) * (self.curve > 0.0))
+        off = 16.0 * np.abs(self.loss(x)) + _rounding(self.rate, x, move)
+        if self.other > 0.0:
+            off += _rounding(self.rate, -x - self.other, move + 8.0 * self.other)
+        return np.asarray(ROUNDING * off)
+
+    def place(self, loss: Cells, low: float, high: float) -> Cells:
+        """x of a loss, nearly, between two ends; of a sample against another one it is the root of a quadratic."""
+        rate, near = self.rate, np.minimum(loss, 300.0)
+        if rate == 1.0 and not self.other:
+            return np.clip(loss, low, high)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if not self.other:
+                far = loss - math.log(rate) + np.log1p(-(1.0 - rate) * np.exp(-np.maximum(loss, 30.0)))
+                x = np.where(loss > 30.0 - math.log(rate), far, np.log1p(np.maximum(np.expm1(near) / rate, -1.0)))
+                return np.asarray(np.clip(x, low, high))
+            half, rest = 0.5 * (1.0 - rate) / rate * np.expm1(near), np.exp(near - self.other)
+            root = np.sqrt(half * half + rest)
+            x = np.where(half > 0.0, np.log(half + root), near - self.other - np.log(root - half)) + (loss - near)
+            for _ in range(3):  # small x have their digits from here
+                x = np.clip(x, low, high)
+                back = -x - self.other
+                slope = rate * (np.exp(x - log_sample(rate, x)) + np.exp(back - log_sample(rate, back)))
+                x = x + np.nan_to_num((loss - self.loss(x)) / slope)
+            return np.asarray(np.clip(x, low, high))
+
+    def masses(self, edges: Cells, tail: float, side: float, way: float) -> Masses:
+        """`way`: 1 where the loss grows with x and the density is the heavier one, -1 where neither is."""
+        low, high = self.ends(tail)
+        cut, n = self.place(way * edges, low, high), edges.size - 1
+        inside = (cut > low) & (cut < high)
+        slip = float((np.abs(way * self.loss(cut) - edges) + self._off(cut))[inside].max(initial=0.0))
+        breaks = self.breaks(tail) if self.curve > 0.0 else np.array([low, high])
+        a, b = self.pieces(np.unique(np.concatenate([cut[inside], breaks])), tail)
+        mass, excess, off = self.sums(a, b, way)
+        first = a if way > 0.0 else b
+        cell, error = np.searchsorted(way * cut[:-1], way * 0.5 * (a + b), side="right") - 1, self._off(first)
+        is_above, cell = cell >= 0, np.maximum(cell, 0)
+        beyond = way * self.loss(first) - edges[cell] + side * error
+        excess += (mass - excess) * -np.expm1(-np.maximum(beyond, 0.0))
+        most = np.bincount(cell, minlength=n)
+        off = (1.0 + side * (ROUNDING * off + error)) * (1.0 + side * ROUNDING * (16.0 + 2.0 * most[cell]))
+        mass, excess = (np.asarray(np.bincount(cell, x, n), dtype=float) for x in (mass * off, excess * off * is_above))
+        return Masses(mass, excess, slip)
+
+    def pieces(self, ends: Cells, tail: float) -> tuple[Cells, Cells]:
+        """Those where one of the densities has its bulk."""
+        a, b = ends[:-1], ends[1:]
+        if self.curve == 0.0:
+            return a, b
+        far = np.abs(0.5 * (a + b) - self.centre)
+        near = np.minimum(far, np.abs(far - self.wide**2)) <= normal_reach(tail) * self.wide
+        return a[near], b[near]
+
+    def sums(self, a: Cells, b: Cells, way: float) -> tuple[Cells, Cells, Cells]:
+        """Masses of pieces, their excess over the loss at the lower end, and their errors in roundings."""
+        return self._gaussian(a, b, way) if self.curve > 0.0 else self._exponential(a, b, way)
+
+    def _exponential(self, a: Cells, b: Cells, way: float) -> tuple[Cells, Cells, Cells]:
+        """Of exp(-x/2), with integrals that are differences of exponentials; times exp(x) less exp(end), a square."""
+        assert self.slope == -0.5  # of all that has two ends with losses of one size
+        part, rate = -np.expm1(-0.5 * (b - a)), self.rate
+        low, high = (self.peak - 0.5 * (x - self.low) for x in (a, b))
+        size = 64.0 + self.fine + self.slip + 8.0 * (abs(self.peak) + np.abs(low) + np.abs(b))
+        if way > 0.0:
+            right = 2.0 * rate * np.exp(high + b) * part
+            return 2.0 * (1.0 - rate) * np.exp(low) * part + right, right * part, size
+        mass = 2.0 * np.exp(low) * part
+        return mass, rate * mass * part * np.exp(b - self.loss(b)), size
+
+    def _gaussian(self, a: Cells, b: Cells, way: float) -> tuple[Cells, Cells, Cells]:
+        """Of Gaussian densities, by rules; all of their terms are positive."""
+        wide, rate, n = self.wide, self.rate, a.size
+        z, width = (a - self.centre) / wide, (b - a) / wide
+        moved = np.array([0.0, wide, -wide][: 3 if self.other > 0.0 else 2])[:, None]
+        away = np.maximum(np.abs(z - moved), np.abs(z + width - moved))
+        level = way * self.loss(b if way < 0.0 else a)
+        mass, excess = np.zeros(n), np.zeros(n)
+        for at, points, weights in ruled(0.5 * width * (away.max(axis=0) + 1.0)):
+            x, scale = points * (b - a)[at, None], (b - a)[at, None] * weights
+            here = z[at, None] + x / wide
+            t = x if way > 0.0 else (b - a)[at, None] - x
+            same = np.exp(self.peak - 0.5 * here * here)
+            term, rise = same, np.zeros_like(same)
+            if way > 0.0 or self.other > 0.0:
+                heavy = np.exp(self.peak - 0.5 * (here - way * wide) ** 2)
+                term, rise = (1.0 - rate) * same + rate * heavy, heavy * -np.expm1(-t)
+            if way < 0.0 or self.other > 0.0:
+                rise = rise + np.exp(self.peak - 0.5 * (here + way * wide) ** 2 + level[at, None]) * np.expm1(t)
+            mass[at], excess[at] = (scale * term).sum(axis=1), rate * (scale * rise).sum(axis=1)
+        least = away.min(axis=0) + math.sqrt(-2.0 * math.log(rate)) + 1.0
+        size = 64.0 + self.fine + 8.0 * (abs(self.peak) + least * least)
+        size += least / wide * (self.slip + 8.0 * (np.abs(a) + np.abs(b) + abs(self.centre)))
+        return mass, excess, size
 
 
 def _rounding(rate: float, x: Cells, move: Cells) -> Cells:
@@ -283,25 +372,3 @@ def _rounding(rate: float, x: Cells, move: Cells) -> Cells:
     far = np.where(x > 30.0, -4.0 * math.log(rate), 0.0)
     slope = np.exp(np.minimum(x + math.log(rate) - value, 0.0))
     return np.asarray(slope * move + 8.0 * np.abs(np.expm1(-value)) + far)
-
-
-def _loss(row: list[float], x: Cells) -> Cells:
-    one = log_sample(row[4], x)
-    return one - log_sample(row[4], -x - row[11]) if row[11] > 0.0 else one
-
-
-def _place(row: list[float], loss: Cells) -> Cells:
-    """Where the panel has a loss, nearly: nodes know their own."""
-    rate = row[4]
-    if row[11] > 0.0:
-        low, high = np.full(loss.shape, row[0]), np.full(loss.shape, row[1])
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            is_left = _loss(row, middle) < loss
-            low, high = np.where(is_left, middle, low), np.where(is_left, high, middle)
-        return low
-    if rate == 1.0:
-        return loss
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        near = np.log1p(np.maximum(np.expm1(np.minimum(loss, 600.0)) / rate, -1.0))
-    return np.where(loss > 30.0 - math.log(rate), loss - math.log(rate), near)

@@ -8,14 +8,14 @@ are rounded to points.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.losses.atoms import in_reach
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Nodes, gauss_rule
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Index, legendre
 
 _REACH: Final = 39.0
 """Standard deviations; beyond them lies less than 1e-300."""
@@ -88,9 +88,9 @@ def _edges(least: float, most: float) -> Cells:
     return np.array([*(-at for at in points[:0:-1]), *points])
 
 
-def _nodes(weight: Cells, mu: Cells, edges: Cells) -> Iterable[Nodes]:
+def _nodes(weight: Cells, mu: Cells, edges: Cells) -> Iterator[tuple[Index, Cells, Cells]]:
     """Gauss points of the density of every Gaussian's loss, in the cells that it reaches."""
-    points, weights = gauss_rule(0.55 * _FINE, _REACH + 1.0, 1.0)
+    points, weights = legendre(20)  # half a cell is at most 3.4 over the slope of a density
     used = weight > 0.0
     for share, one in zip(weight[used].tolist(), mu[used].tolist(), strict=True):
         centre = 0.5 * one * one
@@ -101,20 +101,20 @@ def _nodes(weight: Cells, mu: Cells, edges: Cells) -> Iterable[Nodes]:
         z = (edges[first:last, None] - centre + above) / one
         mass = share / (one * math.sqrt(2.0 * math.pi)) * half[:, None] * weights * np.exp(-0.5 * z * z)
         cell = np.repeat(np.arange(first, last), points.size)
-        yield Nodes(cell, above.ravel(), np.zeros(0), mass.ravel(), np.zeros(0))
+        yield cell, above.ravel(), mass.ravel()
 
 
-def on_points(nodes: Iterable[Nodes], edges: Cells, off: float, is_upper: bool) -> Atoms:
+def on_points(nodes: Iterable[tuple[Index, Cells, Cells]], edges: Cells, off: float, is_upper: bool) -> Atoms:
     """Losses as atoms at `edges`, or one in each cell: a bound on either side, masses being good to `off`.
 
     From above the mass of a cell is split between its ends such that the mean of exp(-loss) stays, from below it is put
-    where exp(-loss) is that mean.  (Losses of the nodes are distances to the lower end of their cell.)
+    where exp(-loss) is that mean.  (Points are distances to the lower end of their cell.)
     """
     n = edges.size - 1
     mass, right = np.zeros(n), np.zeros(n)
-    for one in nodes:
-        mass += np.bincount(one.cell, one.mass, minlength=n)
-        right += np.bincount(one.cell, one.mass * -np.expm1(-one.loss), minlength=n)
+    for cell, above, each in nodes:
+        mass += np.bincount(cell, each, minlength=n)
+        right += np.bincount(cell, each * -np.expm1(-above), minlength=n)
     if is_upper:
         part = np.minimum(right * (1.0 + off) / -np.expm1(-np.diff(edges)), mass)
         points = np.append(mass - part, 0.0) + np.append(0.0, part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from threading import RLock
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +15,21 @@ from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
-from fastacct.readers.cell_job import Reading
-from fastacct.readers.contour import Contour
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
-from fastacct_ext._kernels import Quantity as What
+
+if TYPE_CHECKING:
+    from fastacct.readers.cell_job import Reading
+    from fastacct.readers.contour import Contour
+    from fastacct_ext._kernels import Quantity as What
 
 Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = 1e-6
 """Relative width at which the composition of losses on a grid stops refining."""
 _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
-_NEAR_END: Final = 1e-8
-"""Relative distance from the end of a loss within which there is a loss that the job surely has, where it has one."""
 _MANY: Final = 40
 """Components of mixtures, of which a grid takes a tenth of a second each, and divergences as much a kind."""
 
@@ -107,11 +107,7 @@ class Side:
         for pair, count in self._used:
             if pair.one_release(self._direction) is not None:
                 return -math.inf
-            lower = pair.side(self._direction).lower
-            low, high = lower.extent(1e-300)
-            edges = np.array([low - 1.0, high - _NEAR_END * abs(high), high + 1.0])  # nodes close to the end, too
-            seen = ((n.loss - n.loss_error)[n.mass > n.mass_error] for n in lower.nodes(edges, 1e-300))
-            total += count * (max((float(one.max()) for one in seen if one.size), default=-math.inf) - lower.slack)
+            total += count * pair.side(self._direction).lower.reached()
         return total - 4e-16 * (len(self._used) + 2.0) * abs(total)
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float, enough: float) -> float:
@@ -127,9 +123,9 @@ class Side:
 class CellReader(Guarded):
     """One cell of a job under a relation; threads that share the job ask it one question at a time."""
 
-    def __init__(self, job: Process, index: int, relation: Relation, settings: Settings, delta_of: DeltaOf) -> None:
-        self._job, self._index, self.relation, self.settings = job, index, relation, settings
-        self._delta_of = delta_of
+    def __init__(self, line: Contour, index: int, settings: Settings, delta_of: DeltaOf) -> None:
+        self._line, self._index, self.settings, self._delta_of = line, index, settings, delta_of
+        self._job, self.relation = line.process, line.relation
         self._guard()
 
     def _forget(self) -> None:
@@ -142,11 +138,11 @@ class CellReader(Guarded):
 
     def read_line(self, target: Cells, what: What, *, only_upper: bool) -> tuple[Reading, NDArray[np.bool_]]:
         """Bounds by the contour integrals, and where they are all that is known of the losses."""
-        return Contour.of(self._job, self.relation).read_cell(self._index, target, what, only_upper=only_upper)
+        return self._line.read_cell(self._index, target, what, only_upper=only_upper)
 
-    def of(self, job: Process, relation: Relation, settings: Settings) -> CellReader:
-        """Another job of plain numbers, asked by the same."""
-        return CellReader(job, 0, relation, settings, self._delta_of)
+    def of(self, job: Process, relation: Relation, *rungs: str) -> CellReader:
+        """Another job of plain numbers, asked on some rungs."""
+        return CellReader(self._line.of(job, relation), 0, Settings(rungs), self._delta_of)
 
     @cached
     def process(self) -> Process:
@@ -178,7 +174,7 @@ class CellReader(Guarded):
     def is_dear(self) -> bool:
         """Whether losses have so many components that they are composed only where nothing else is known."""
         try:
-            return Contour.of(self._job, self.relation).components(self._index) > _MANY
+            return self._line.components(self._index) > _MANY
         except OutOfReachError:
             return False
 

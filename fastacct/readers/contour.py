@@ -64,15 +64,15 @@ class Contour:
         self.directions = kernel_directions(relation)
         self.is_mirrored = relation == "replace_one"
         """Both directions are one."""
-        self._relation = relation
-        self._process = process
+        self.relation = relation
+        self.process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
         self._pairs: dict[Mechanism, Pair | None] = {}
 
     @property
     def is_gaussian(self) -> bool:
         """Whether all losses are Gaussian mixtures."""
-        return self._process.is_gaussian
+        return self.process.is_gaussian
 
     @cached
     def is_symmetric(self) -> bool:
@@ -116,7 +116,7 @@ class Contour:
     def _pair(self, mechanism: Mechanism) -> Pair | None:
         """The losses of a mechanism, made once."""
         if mechanism not in self._pairs:
-            self._pairs[mechanism] = mechanism.losses(self._relation)
+            self._pairs[mechanism] = mechanism.losses(self.relation)
         return self._pairs[mechanism]
 
     def read_cell(
@@ -153,12 +153,12 @@ class Contour:
     @cached
     def _columns(self) -> list[Run] | None:
         """Noise, rate and count (flat arrays) of mechanisms that are all sampled Gaussians, unrounded, else None."""
-        sampled = self._process.sampled(self._relation, exactly=True)
+        sampled = self.process.sampled(self.relation, exactly=True)
         return sampled.runs if sampled else None
 
     @cached
     def _cells(self) -> list[Cell]:
-        return list(self._process.cells())
+        return list(self.process.cells())
 
     def _job(self, cell: int, *, below: bool = False) -> CellJob:
         """One cell as the kernels read it; below: with pairs from below, where there are two."""
@@ -168,7 +168,7 @@ class Contour:
 
     def _steps(self) -> CellJob | None:
         """A cell of at least two sampled Gaussians that release something, as the arrays they are, else None."""
-        sampled = None if self.is_mirrored else self._process.sampled(self._relation, exactly=True)
+        sampled = None if self.is_mirrored else self.process.sampled(self.relation, exactly=True)
         if not sampled or (columns := sampled.columns) is None:
             return None
         noise, rate, count = columns

@@ -216,11 +216,12 @@ def _trace(job: Process, ask: Ask, settings: Settings, steps: list[Step]) -> Non
 
 def _reader(process: Process, index: int, relation: Relation, settings: Settings) -> CellReader:
     """What the rungs share of one cell; of a job of plain numbers it is kept for other questions."""
+    line = Contour.of(process, relation)
     if process.shape or settings.orders is not None:
-        return CellReader(process, index, relation, settings, delta_of)
+        return CellReader(line, index, settings, delta_of)
     kept: dict[tuple[Relation, Settings], CellReader] = process.__dict__.setdefault("kept_readers", {})
     if (relation, settings) not in kept:
-        kept[relation, settings] = CellReader(process, index, relation, settings, delta_of)
+        kept[relation, settings] = CellReader(line, index, settings, delta_of)
     return kept[relation, settings]
 
 

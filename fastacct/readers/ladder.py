@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,17 @@ from fastacct.core.inputs import Cells, Codes
 from fastacct.core.relations import Relation
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import CellReader, Quantity, Settings
 from fastacct.readers.cell_job import DELTA, EPSILON, LOG_DELTA, TOP, Reading, status_within
+
+if TYPE_CHECKING:
+    from fastacct.readers.cell import CellReader, Quantity
 
 WHAT: Final = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _END: Final = 1e-6
 """Relative distance from the largest loss within which grids say less than they do before it."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses, and losses more than the line of mixtures."""
-_NO_GRID: Final = 1e-100
+_NO_GRID: Final = 1e-250
 """Deltas below which sums of mixtures on a grid take seconds, and say little more than divergences."""
 _FEW_KINDS: Final = 8
 """Divergences of mixtures cost up to a second a kind: those of jobs of more are not asked."""
@@ -153,7 +155,7 @@ def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
 
 def _upper(cell: CellReader, whole: Process, relation: Relation, quantity: Quantity, target: float) -> float:
     """An upper bound of another job by its line, or by that of its Gaussians without samples."""
-    other = cell.of(whole.decompose(relation), relation, Settings(("line", "unsampled")))
+    other = cell.of(whole.decompose(relation), relation, "line", "unsampled")
     return float(climb(other, quantity, np.array([target]), np.array([-math.inf]), only_upper=True).upper[0])
 
 

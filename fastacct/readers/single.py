@@ -1,4 +1,4 @@
-"""One release whose loss has a density: delta as the integral of its definition, over panels that end at epsilon."""
+"""One release whose loss has a density: delta as the excess of P's mass above epsilon."""
 
 from __future__ import annotations
 
@@ -45,26 +45,19 @@ def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
     side = 1.0 if is_upper else -1.0
     low, high = loss.extent(_TAIL)
     missing, where = loss.outside(_TAIL)
-    shift = loss.slack + 4.0 * ROUNDING * abs(epsilon)
-    total = mass_above = 0.0
-    largest = 1
-    if epsilon < high + shift:
-        edges = np.array([min(low, epsilon) - 1.0, epsilon, max(high, epsilon) + 1.0])
-        for nodes in loss.nodes(edges, _TAIL):
-            mass = np.maximum(nodes.mass + side * nodes.mass_error, 0.0)
-            above = nodes.loss - epsilon + side * (nodes.loss_error + shift)
-            above = np.where((nodes.cell == 1) | is_upper, np.maximum(above, 0.0), 0.0)
-            total += float(np.sum(mass * -np.expm1(-above)))
-            mass_above += float(np.sum(mass[above > 0.0]))
-            largest = max(largest, mass.size)
-    total += side * 4.0 * loss.quadrature_near(max(low - epsilon, 0.0)) * mass_above
-    if is_upper and missing > 0.0 and where > epsilon - shift:
+    beside, total = 1e-9 * (1.0 + abs(epsilon)), 0.0  # further than rounding
+    if epsilon <= high + beside + loss.slack:
+        edges = np.array([min(low, epsilon - beside) - 1.0, epsilon - beside, epsilon, max(high, epsilon) + 1.0])
+        mass, excess, slip = loss.masses(edges, _TAIL, side)
+        # delta falls by at most the mass above it, times the distance
+        away = slip + loss.slack + 4.0 * ROUNDING * abs(epsilon)
+        total = float(excess[2] + side * 1.01 * away * (mass[2] + (mass[1] if away < beside else 1.0)))
+        total *= 1.0 + side * ROUNDING * 64.0
+        if is_upper:
+            total = max(total, _LEAST if mass[2] > 0.0 else 0.0)
+    if is_upper and missing > 0.0 and where > epsilon - beside:
         total += missing
-    # a sum of n terms by pairs is off by (19 + log2 n) u; the rest is for expm1, the product and the distance
-    total *= 1.0 + side * ROUNDING * (64.0 + math.log2(largest))
-    if is_upper:
-        total = max(total, _LEAST if mass_above > 0.0 else 0.0)
-    elif total < _RELATIVE:  # products of smaller masses have no relative accuracy
+    if not is_upper and total < _RELATIVE:  # products of smaller masses have no relative accuracy
         total = 0.0
     return min(1.0, sum_of(total, loss.infinite, is_upper))
 
@@ -77,10 +70,7 @@ def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
     side = 1.0 if is_upper else -1.0
     last = max(0.0, loss.extent(_TAIL)[1] + side * loss.slack)
     if loss.infinite == delta and not is_upper:
-        nodes = (one for one in loss.nodes(None, _TAIL) if one.loss.size)
-        return max(
-            0.0, max(float((one.loss - one.loss_error).max()) for one in nodes) * (1.0 - 4.0 * ROUNDING) - loss.slack
-        )
+        return max(0.0, loss.reached() * (1.0 - 4.0 * ROUNDING))
     if loss.infinite == delta or _delta(loss, last, is_upper) > delta:
         return max(last, loss.outside(_TAIL)[1]) if is_upper else last
     return crossing(lambda epsilon: (_delta(loss, epsilon, is_upper),) * 2, delta, last)[is_upper]

@@ -30,8 +30,19 @@ def test_a_bet_against_a_true_guarantee_is_fair_at_best(false, epsilon, delta, w
         for (a, b), chance in chances.items()
     )
     assert mean <= 1.0
-    both = fa.audit.sequential([True], [False]).wealth(epsilon, delta)
-    assert both[0] > 0.0
+
+
+PAIRS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
+
+
+@given(PAIRS, st.floats(0.0, 14.0), st.floats(0.0, 0.5), st.floats(0.0, 2.0), st.sampled_from(["remove", "add_remove"]))
+def test_wealth_falls_with_epsilon_and_delta(pairs, epsilon, delta, more, way):
+    """So that the largest epsilon that is refuted is a bound: all below it are refuted, too."""
+    found = fa.audit.sequential(*zip(*pairs, strict=True))
+    wealth = found.wealth(epsilon, delta, neighbors=way)
+    assert np.all(found.wealth(epsilon + more, delta, neighbors=way) <= wealth * (1 + 1e-9))
+    assert np.all(found.wealth(epsilon, delta + more / 4, neighbors=way) <= wealth * (1 + 1e-9))
+    assert found.wealth(40.0, 0.0).tolist() == [0.0] * len(pairs)
 
 
 def test_bets_show_more_the_longer_they_go_and_stop_when_they_like():

@@ -75,6 +75,14 @@ def test_a_composed_job_is_refuted_from_as_many_on_as_other_code_says(noise, cou
     assert time.process_time() - begin < 2 * 0.3
 
 
+@pytest.mark.parametrize("job", [sampled(1.0) + fa.Laplace(5.0) * 3, fa.Laplace(9.0) * 9 + fa.Gaussian(8.0)], ids=str)
+def test_a_job_of_several_mechanisms_is_tested_at_once(job):
+    begin = time.process_time()
+    assert fa.audit.one_run(1000, 200, 200).refutes(job)
+    assert not fa.audit.one_run(1000, 200, 120).refutes(job)
+    assert time.process_time() - begin < 2 * 0.3
+
+
 def test_who_publishes_everything_with_a_small_probability_is_not_refuted():
     everything = fa.audit.one_run(1000, 1000, 1000)
     assert not everything.refutes(fa.ApproxDP(0.0, 0.1))

@@ -128,10 +128,11 @@ def test_a_page_of_the_site_has_the_words_that_lead_to_it(tmp_path):
 
 
 def test_a_table_of_names_has_functions_first():
-    table = re.findall(r"   ~fastacct\.(\w+)", PAGES["verbs"])
-    assert table[0] == "epsilon"
-    kinds = [inspect.isclass(getattr(fa, name)) for name in table]
-    assert kinds == sorted(kinds)
+    for page, home, first in (("verbs", fa, "epsilon"), ("curve", fa.curve, "privacy_curve")):
+        table = re.findall(r"   ~fastacct\.(?:curve\.)?(\w+)", PAGES[page])
+        assert table[0] == first
+        kinds = [inspect.isclass(getattr(home, name)) for name in table]
+        assert kinds == sorted(kinds)
     assert "epsilon <fastacct.epsilon>" in PAGES["verbs"]
     shown = re.search(r":members: (.*)", PAGES["fastacct.Gaussian"])[1].split(", ")
     assert shown == ["poisson", "fixed_size", "with_replacement", "allocation", "shuffled"]

@@ -202,9 +202,13 @@ def test_components_that_are_left_out_are_negligible(sigma, rate, n):
     assert left_out > 100
 
 
-def test_little_noise_needs_few_panels():
-    """Outputs between components far apart, and losses far from 0, take no more nodes than others."""
-    source = many_components(0.004, 0.05, 20)
+def test_little_noise_needs_few_points(monkeypatch):
+    """Outputs between components far apart, and losses far from 0, take no more points than others."""
+    source, density, seen = many_components(0.004, 0.05, 20), GaussianMixtures._density, []
     edges = np.linspace(-1.0, 1.0 + source.extent(1e-20)[1], 2000)
-    assert sum(one.loss.size for one in source.nodes(None, 0.0)) < 1_000_000
-    assert sum(one.loss.size for one in source.nodes(edges, 1e-20)) < 5_000_000
+    monkeypatch.setattr(GaussianMixtures, "_density", lambda self, x: seen.append(x.size) or density(self, x))
+    source.points()
+    assert sum(seen) < 2_000_000
+    seen.clear()
+    source.masses(edges, 1e-20, 1.0)
+    assert sum(seen) < 5_000_000

@@ -11,6 +11,7 @@ import pytest
 import fastacct as fa
 from fastacct.losses.loss import OutOfReachError
 from fastacct.readers import cell
+from fastacct.readers.contour import Contour
 from fastacct.readers.job import delta_of
 from fastacct.testing import examples
 
@@ -112,7 +113,7 @@ def test_readers_of_losses_get_every_part_with_its_count(monkeypatch):
                 continue  # a grid does not read it
             job = (mechanism * 1).decompose(neighbors)
             with suppress(OutOfReachError):
-                for pair, _ in cell.CellReader(job, 0, neighbors, cell.Settings(), delta_of).pairs[:1]:
+                for pair, _ in cell.CellReader(Contour.of(job, neighbors), 0, cell.Settings(), delta_of).pairs[:1]:
                     used[mechanism] = pair
         for (first, second), counts in itertools.product(itertools.permutations(used.values(), 2), COUNTS):
             side = cell.Side(list(zip((first, second), counts, strict=True)), "remove", cell.Settings())

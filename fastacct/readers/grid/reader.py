@@ -177,7 +177,7 @@ class Grid:
 
     @cached
     def _has_densities(self) -> bool:
-        return any(part.upper.quadrature > 0.0 for part in self._parts)
+        return not all(part.upper.as_atoms() for part in self._parts)
 
     @cached
     def _infinite(self) -> float:
@@ -253,7 +253,7 @@ class Grid:
         whole = math.fsum(part.count * length for part, length in zip(self._parts, lengths, strict=True))
         window = min(2.2 * math.sqrt(-2.0 * log_budget) * width, whole)
         largest = max(max(abs(max(low, floor)), abs(high)) for (low, high), floor in zip(spans, floors, strict=True))
-        costs = [_COSTS[part.upper.quadrature == 0.0] for part in self._parts]
+        costs = [_COSTS[part.upper.as_atoms() is not None] for part in self._parts]
         work = math.fsum(map(math.prod, zip(costs, lengths, strict=True))) + _COSTS[2] * window * len(self._parts)
         least = max(window / _MAX_POINTS, max(lengths) / _MAX_CELLS, work / _MOST_WORK, 1e-12 * largest)
         return Place(tilt, max(tail, _SMALLEST_TAIL), log_budget, spacing, least, floors)
@@ -302,7 +302,7 @@ class Grid:
         spacing, is_final = max(wanted, place.least_spacing), wanted <= place.least_spacing
         if (shared := self._shared) is None:
             return spacing, is_final
-        if all(part.upper.quadrature == 0.0 and part.upper.lattice is not None for part in self._parts):
+        if not self._has_densities and all(part.upper.lattice is not None for part in self._parts):
             return shared * max(1, math.ceil(place.least_spacing / shared)), True
         return spacing if spacing >= shared else shared / math.ceil(shared / spacing), is_final
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.core.bounds import DisjointBoundsWarning
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import Atoms, Bracket, Part
+from fastacct.losses.loss import Atoms, Bracket, Masses, Part
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.reader import Grid
@@ -86,36 +85,26 @@ def test_the_slack_of_a_sum_is_paid_once_for_each_release(is_upper, shift):
     assert violations(is_upper, shift, 2.0, slack=abs(shift)) > 0
 
 
-def bracket(mass: Cells, off: float, told: float) -> Bracket:
-    """Losses whose masses a rule has wrong by a part `off`, and `told` is the error that it admits."""
-    loss, none = np.array([-0.4, 0.3, 0.8]), np.zeros(3)
-    upper, lower = (Atoms(loss, none, mass * (1.0 + side * off), quadrature=told) for side in (-1.0, 1.0))
-    return Bracket(upper, lower)
+class Slipped(Atoms):
+    """Losses that are told from where they are by `off`."""
+
+    off: float
+
+    def masses(self, edges: Cells, tail: float, side: float) -> Masses:
+        moved = Atoms(self.loss - side * self.off, self.loss_error, self.mass).masses(edges, tail, side)
+        return moved._replace(slip=moved.slip + self.off)
 
 
-def test_the_quadrature_error_of_a_source_is_paid():
-    mass = np.array([0.5, 0.3, 0.2])
-    truth = Grid([part(bracket(mass, 0.0, 0.0), 3)], 1e-4)
-    honest, silent = (Grid([part(bracket(mass, 1e-2, told), 3)], 1e-4) for told in (2e-2, 0.0))
-    for epsilon in (0.1, 0.9, 1.7):
-        true, paid = truth.delta(epsilon), honest.delta(epsilon)
-        assert paid.lower <= true.lower
-        assert paid.upper >= true.upper
-        with pytest.warns(DisjointBoundsWarning):
-            silent.delta(epsilon)
-
-
-@pytest.mark.parametrize("is_upper", [True, False])
-def test_the_error_of_a_rule_within_a_cell_is_paid(is_upper):
-    """Beside that of its mass: a rule with the mass of a cell right and 5e-4 of it too far to one side."""
-    loss, mass, off = np.array([-0.4, 0.296, 0.304]), np.array([0.3, 0.35, 0.35]), np.array([0.0, 0.02, -0.02])
-    true, given = (mass + side * off if is_upper else mass - side * off for side in (-1.0, 1.0))
-    source = Atoms(loss, np.zeros(3), given, quadrature=1e-3, anchor=0.0)
+@pytest.mark.parametrize("off", [1e-4, 3e-3, 2e-2])
+def test_losses_that_slip_from_their_cells_are_paid(off):
+    """Both where they lie on the grid and in how their masses are split between two points."""
+    loss, mass = np.array([-0.4, 0.296, 0.304]), np.array([0.3, 0.35, 0.35])
+    source = Slipped(loss, np.zeros(3), mass, off, anchor=0.0)
     upper, lower = on_window(upper_measure(source, 0.01, 0.0), True), lower_measure(source, 0.01, 0.0)
-    for epsilon in (0.2, 0.25, 0.28):
-        truth = math.fsum(m * -math.expm1(epsilon - x) for x, m in zip(loss, true, strict=True) if x > epsilon)
-        found = upper.delta(epsilon) if is_upper else lower_delta(lower, epsilon)
-        assert truth <= found < truth + 4e-3 if is_upper else truth - 5e-3 < found <= truth
+    for epsilon in (0.2, 0.25, 0.28, 0.2995):
+        truth = math.fsum(m * -math.expm1(epsilon - x) for x, m in zip(loss, mass, strict=True) if x > epsilon)
+        assert lower_delta(lower, epsilon) <= truth <= upper.delta(epsilon)
+        assert upper.delta(epsilon) - truth <= 5.0 * off + 1e-3
 
 
 def test_masses_that_underflow_stay_on_their_side():

@@ -1,0 +1,46 @@
+"""The ladder: an infinite answer is final, bounds meet in one place, and a rung is asked only where it may gain."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct.core.bounds import DisjointBoundsWarning
+from fastacct.readers import ladder
+
+
+def never(name, monkeypatch):
+    """A rung that must not be asked."""
+    rung = ladder.LADDER[name]
+    monkeypatch.setitem(ladder.LADDER, name, rung._replace(ask=lambda *_: pytest.fail(f"{name} was asked")))
+
+
+def test_an_answer_that_is_known_to_be_infinite_is_final(monkeypatch):
+    for name in ("pure", "losses", "divergences", "unsampled"):
+        never(name, monkeypatch)
+    assert fa.epsilon_bounds(fa.TruncatedLaplace(2.0, 10.0) * 2, delta=1e-6)[:2] == (math.inf, math.inf)
+
+
+def test_no_rung_is_asked_above_a_line_that_is_tight(monkeypatch):
+    for name in ladder.LADDER:
+        if name != "line":
+            never(name, monkeypatch)
+    assert fa.epsilon_bounds(fa.Laplace(5.0) * 100, delta=1e-6).status == fa.Status.TIGHT
+    assert fa.epsilon_bounds(fa.Gaussian(2.0).poisson(0.01) * 100, delta=1e-6).status == fa.Status.TIGHT
+
+
+def test_bounds_that_exclude_each_other_are_told_and_the_larger_one_counts(monkeypatch):
+    job = fa.Skellam(25.0) * 3
+    honest = fa.epsilon_bounds(job * 1, delta=1e-4)
+    rung = ladder.LADDER["pure"]
+
+    def lie(cell, question):
+        size = question.target.size
+        low, high = np.zeros(size), np.full(size, 0.5 * honest.lower)
+        return ladder.Said(low, high, np.ones(size, dtype=np.uint8), "a lie", np.zeros(size, dtype=bool))
+
+    monkeypatch.setitem(ladder.LADDER, "pure", rung._replace(ask=lie))
+    with pytest.warns(DisjointBoundsWarning):
+        found = fa.epsilon_bounds(fa.Skellam(25.0) * 3, delta=1e-4)
+    assert found.upper >= honest.lower
