@@ -118,8 +118,8 @@ def run_in_words(run: Run) -> dict[str, str]:
     records, batch, epochs = (run.get(name) for name in ("records", "batch_size", "epochs"))
     of = f" of {_grouped(records)} records" if records is not None else ""
     if batch is not None:
-        is_exact = sampling in ("fixed_size", "with_replacement", "shuffled")
-        told["batches"] = f"{'' if is_exact else 'expected '}batch size {_grouped(batch)}{of}"
+        is_expected = sampling in ("poisson", "truncated", "cyclic", "allocation")
+        told["batches"] = f"{'expected ' * is_expected}batch size {_grouped(batch)}{of}"
     else:
         told["batches"] = f"sample rate {as_plain(run['sample_rate'])}{of}"
     steps = _steps(run, sampling)
