@@ -21,7 +21,6 @@ MUTANTS = (
     ("losses/revealed.py", "nan=1.0) + 2e-12", "nan=1.0)", "mechanisms/network test_an_error_of_the_share"),
     ("losses/measure.py", "error + slip if side > 0.0 else 9.0 * error + 2.0 * slip", "error",
      "readers/grid/ledger test_losses_that"),
-    ("losses/measure.py", "+ side * (1.5 + 0.5 * side) * away", "", "readers/grid/ledger test_losses_that"),
     ("losses/panels.py", "excess += (mass - excess) * ", "mass * ", "losses/masses test_masses_of_both"),
     ("losses/panels.py", "rate * (scale * rise)", "(scale * rise)", "losses/masses test_masses_of_a_sampled"),
     ("losses/loss.py", "np.searchsorted([most for most, _ in _RULES], reach)", "0 * np.searchsorted([1.0], reach)",
