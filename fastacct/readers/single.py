@@ -45,7 +45,7 @@ def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
     side = 1.0 if is_upper else -1.0
     low, high = loss.extent(_TAIL)
     missing, where = loss.outside(_TAIL)
-    beside, total = 1e-9 * (1.0 + abs(epsilon)), 0.0  # further than rounding
+    beside, total = 1e-9 * (1.0 + abs(epsilon)) + loss.slack, 0.0  # further than rounding
     if epsilon <= high + beside + loss.slack:
         edges = np.array([min(low, epsilon - beside) - 1.0, epsilon - beside, epsilon, max(high, epsilon) + 1.0])
         mass, excess, slip = loss.masses(edges, _TAIL, side)
