@@ -174,7 +174,7 @@ class CellReader(Guarded):
     def is_dear(self) -> bool:
         """Whether losses have so many components that they are composed only where nothing else is known."""
         try:
-            return self._line.components(self._index) > _MANY
+            return "line" in self.settings.rungs and self._line.components(self._index) > _MANY
         except OutOfReachError:
             return False
 
@@ -188,8 +188,8 @@ class CellReader(Guarded):
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether all losses are Gaussian mixtures."""
-        return self._job.is_gaussian
+        """Whether all losses are Gaussian mixtures, which the line has been asked for."""
+        return self._job.is_gaussian and "line" in self.settings.rungs
 
     @property
     def is_one_way(self) -> bool:
