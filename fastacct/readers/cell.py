@@ -86,20 +86,25 @@ class Side:
         return Grid(self._parts, _COARSE) if self.is_on_grid and is_finer else None
 
     @cached
-    def reader(self) -> Answers:
-        """The most accurate reader that takes these losses."""
+    def _at_once(self) -> Answers | None:
+        """The reader that needs no grid, if one takes these losses."""
         if self._released:
             return self._released
         if self._settings.spacing is None and Listed.is_possible(self._parts):
             return Listed(self._parts)
         if self._settings.tolerance is None and Single.is_possible(self._parts):
             return Single(self._parts[0])
-        return self._grid
+        return None
+
+    @property
+    def reader(self) -> Answers:
+        """The most accurate reader that takes these losses."""
+        return self._at_once or self._grid
 
     @property
     def is_on_grid(self) -> bool:
         """Whether losses are rounded to a grid."""
-        return isinstance(self.reader, Grid)
+        return self._at_once is None
 
     def reached(self) -> float:
         """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
