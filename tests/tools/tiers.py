@@ -58,7 +58,7 @@ CAMPAIGN = {
     **{f"{MOMENTS}[{block}]": "the first hundred" for block in range(2, 6)},
     f"{SQUARES}[1e+154-zero_out]": "it is asked at 1e300",
     f"{SQUARES}[1e+300-replace_one]": "it is asked at 1e154",
-    "mechanisms/compiled/test_extremes.py::test_selections_of_compiled": "their order in a process",
+    "mechanisms/compiled/test_extremes.py::test_selections_of_compiled": "that both are in a process",
     "kernels/line/test_added_steps.py::test_the_usual_line_is_the_oracle_s[three steps]": "five and ten steps",
     "reference/test_exact.py::test_both_directions": ORACLE,
     "reference/test_exact.py::test_contour_": ORACLE,

@@ -125,7 +125,7 @@ def test_compiled_mechanisms_of_the_same_names_are_not_one():
     with pytest.raises(fa.BudgetExceededError):
         accountant.compose(second)
     one, other = (fa.RepeatedSelection(base, mean=2.0) for base in (weak, strong))
-    assert [part for part, _ in one + other] == [part for part, _ in other + one]
+    assert one + other == other + one != one + one
     assert {part for part, _ in one + other} == {one, other}
 
 
