@@ -198,6 +198,14 @@ def job_or_run(job: Job | None, run: Mapping[str, object]) -> Job:
     return job
 
 
+def _taken(job: Job | None, keywords: dict[str, Any]) -> Job:
+    """The job that is given, or that of the run among the keywords, out of which it is taken."""
+    run = {name: keywords.pop(name) for name in Parameters.__annotations__ if name in keywords}
+    if run and isinstance(delta := keywords.get("delta"), str):
+        keywords["delta"] = unwrap(as_delta(delta, run))
+    return job_or_run(job, run)
+
+
 class Verb(Protocol[Of, P, Answer]):
     """A function of a job, which takes a run of DP-SGD in its place."""
 
@@ -232,13 +240,8 @@ def verb(
             for old, new in (formerly or {}).items():
                 renamed(keywords, old, new)
             refuse_unknown(keywords, known)
-            run = {name: keywords.pop(name) for name in Parameters.__annotations__ if name in keywords}
-            if given and run:
-                raise TypeError(f"{given[0]!r} is given, and so is {', '.join(run)}: {_EITHER}")
-            if run and isinstance(delta := keywords.get("delta"), str):
-                keywords["delta"] = unwrap(as_delta(delta, run))
-            job = given[0] if given else job_or_run(keywords.pop("job", None), run)
-            return function(cast("Of", job), *given[1:], **keywords)
+            job = given[0] if given else keywords.pop("job", None)
+            return function(cast("Of", _taken(job, keywords)), *given[1:], **keywords)
 
         return call
 

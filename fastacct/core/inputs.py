@@ -123,10 +123,7 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
     check_memory(raw.shape, name=name)  # a view may have more cells than any memory
     listed = raw.dtype == object and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in raw.flat)
     if raw.dtype.kind not in "fiu" and not (listed and raw.size):
-        if value is ...:
-            raise TypeError(f"{name} is missing; allowed: {domain}")
-        expected = f"{name} must be a number or an array of numbers"
-        raise TypeError(f"{expected}, not {_show(value)} (dtype {raw.dtype}); allowed: {domain}")
+        raise _no_numbers(name, value, f"(dtype {raw.dtype}); allowed: {domain}")
     if raw.size == 0 and not may_be_empty:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
     try:
@@ -144,6 +141,12 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
         good = low_ok & ((array <= domain.high) | (domain.or_infinite & (array == np.inf)))  # NaN fails all
         _check(name, array, good & (array == np.floor(array)) if domain.integer else good, domain)
     return array
+
+
+def _no_numbers(name: str, value: object, why: str) -> TypeError:
+    """The refusal of what is no array of numbers, or is not given at all."""
+    said = "is missing" if value is ... else f"must be a number or an array of numbers, not {_show(value)}"
+    return TypeError(f"{name} {said} {why}")
 
 
 def _check(name: str, array: NDArray[np.generic], good: NDArray[np.bool_], domain: Domain) -> None:
