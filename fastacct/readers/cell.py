@@ -165,10 +165,11 @@ class CellReader(Guarded):
         settings = self.settings
         return Renyi(self.table, self.relation, self._delta_of, settings.orders, settings.conversion)
 
-    @property
+    @cached
     def largest(self) -> float:
-        """The sum of pure guarantees, inf where one is missing."""
-        return self.renyi.pure_epsilon
+        """The sum of pure guarantees; inf where one is missing, and of Gaussians without noise: their epsilon is."""
+        gaussians = [mechanism.sampled_gaussian(self.relation) for mechanism, _ in self.table]
+        return math.inf if any(one and one.noise == 0.0 for one in gaussians) else self.renyi.pure_epsilon
 
     @cached
     def is_bound(self) -> bool:
@@ -194,7 +195,12 @@ class CellReader(Guarded):
     @property
     def is_gaussian(self) -> bool:
         """Whether all losses are Gaussian mixtures, which the line has been asked for."""
-        return self._job.is_gaussian and "line" in self.settings.rungs
+        return self.has_mixtures and "line" in self.settings.rungs
+
+    @property
+    def has_mixtures(self) -> bool:
+        """Whether all losses are Gaussian mixtures."""
+        return self._job.is_gaussian
 
     @property
     def is_one_way(self) -> bool:
