@@ -23,9 +23,10 @@ from fastacct.certificate.search import FIRST, MOST_PLACES, Direction
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output
 from fastacct.core.inputs import Domain, as_number
-from fastacct.core.relations import as_relation
+from fastacct.core.relations import Relation, as_relation
 from fastacct.core.version import __version__
 from fastacct.epsilon import delta as engine_delta
+from fastacct.run import verb
 
 __all__ = ["Certificate", "certify", "read_certificate"]
 
@@ -126,12 +127,13 @@ def read_certificate(path: str | os.PathLike[str]) -> Certificate:
     return Certificate(path.read_text(encoding="utf-8"))
 
 
+@verb({})
 def certify(
     job: Job,
     *,
     delta: float | None = None,
     epsilon: float | None = None,
-    neighbors: str = "add_remove",
+    neighbors: Relation = "add_remove",
     digits: int = 5,
 ) -> Certificate:
     """Prove an epsilon of a job at `delta`, or a delta at `epsilon`, in ball arithmetic, without the engine.
@@ -142,7 +144,7 @@ def certify(
 
     Parameters
     ----------
-    job : Mechanism or Process
+    job : Mechanism or Process, or a run by the keywords of `fastacct.dpsgd`
         Of plain numbers, taken as the decimals that they print as.  Gaussian, Laplace, discrete and Skellam
         noise, guarantees, tables, randomized response, Poisson subsampling of these, and what consists of them.
     delta : float in [1e-60, 1]

@@ -200,8 +200,8 @@ VERBS = {
 """The verbs of a job: their targets, which may stand without names, and whether they take an accountant."""
 OTHERWISE = {
     "explain": "asks for epsilon at delta or for delta at epsilon: both by name",
-    "certify": "what a small program proves of a job; a run is given as dpsgd.job",
     "report": "takes a title, too, and lays out what it found",
+    "certify": "has one of two targets, by name, and digits; a thread is of no use to it",
 }
 """Functions with an argument `job` that are not in the table in every respect, and why."""
 WITHOUT_THREADS = ("divergence", "explain")
