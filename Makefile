@@ -9,7 +9,7 @@ KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c
 unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run quick test near campaign costs tiers oldest attack bench backends lint format types docs explorer explorer-test site accuracy sanitize wheel aarch64 release-check clean
+.PHONY: help run quick test near mutants campaign costs tiers oldest attack bench backends lint format types docs explorer explorer-test site accuracy sanitize wheel aarch64 release-check clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -31,7 +31,7 @@ run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi 
 # Three tiers: tests/tools/tiers.py says which test is in which, by the seconds in tests/costs.json.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
-quick: $(STAMP)  ## while developing: every test of at most a second, in 90 s on two cores
+quick: $(STAMP)  ## while developing: of every test some cases of at most a second, in 90 s on two cores
 	$(PYTEST) --tier=quick
 
 test: $(STAMP)   ## before a merge: all tests but form (lint, docs) and campaigns, in 10 minutes on two quiet cores
@@ -40,6 +40,9 @@ test: $(STAMP)   ## before a merge: all tests but form (lint, docs) and campaign
 near:  ## the tests of one file in a minute: FILE=fastacct/readers/job.py, or a header (SECONDS=60 of process time)
 	test -e $(STAMP) || $(MAKE) $(STAMP)   # what is newer than the kernels does not build all of them here
 	$(BIN)/python -m tests.near $(FILE) $(SECONDS)
+
+mutants: $(STAMP)  ## rules of changed files are taken out one by one, and the test that must notice runs: two minutes at most (REF=main)
+	$(BIN)/python -m tests.take_out --changed $(REF)
 
 campaign: $(STAMP)  ## at night, hours: the tests that are left out of `test`, random examples, attack, all mutants, all adapters
 	.ci/campaign

@@ -18,9 +18,9 @@ from setuptools.command.sdist import sdist
 from setuptools.errors import CompileError
 
 FLAVOURS = {
-    "release": (["-O3"], []),
+    "release": (["-O3", "-g0"], []),
     "debug": (["-O0", "-g"], []),
-    "near": (["-O1", "-w", "-DFA_ONE_LEVEL"], []),
+    "near": (["-O1", "-g0", "-w", "-DFA_ONE_LEVEL"], []),
     "sanitize": (
         ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
         ["-fsanitize=address,undefined"],

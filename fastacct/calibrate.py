@@ -107,7 +107,13 @@ def calibrate(
     seen: dict[float, float] = {}
 
     def level(x: float) -> float:
-        found = read(build(x))
+        try:
+            job = build(x)
+        except (TypeError, ValueError) as error:
+            if bracket is not None or float(x).is_integer():
+                raise
+            raise type(error)(f"build({x!r}): {error}; of whole numbers give a range, bracket=(1, 10**7)") from None
+        found = read(job)
         if np.ndim(found):
             raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
         value = seen[x] = float(found)

@@ -23,22 +23,25 @@ epsilon = inf          delta 0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
+from typing import Final, Literal, Unpack, cast
 
 import numpy as np
 
 from fastacct.accountants import CLT, RDP, Exact
-from fastacct.accountants.question import Job, as_accountant, as_method, asked, plain_bounds
+from fastacct.accountants.question import Job, as_accountant, as_method, asked, plain_bounds, renyi
+from fastacct.batching import batches_of
 from fastacct.calibrate import calibrated
 from fastacct.core.bounds import Bounds, Status
-from fastacct.core.inputs import Cells, Floats, Reals, unwrap
+from fastacct.core.inputs import Cells, Domain, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled, labels_of
-from fastacct.core.words import did_you_mean, written_out
+from fastacct.core.relations import as_relation
+from fastacct.core.words import written_out
 from fastacct.gradient import delta_gradient, epsilon_gradient
+from fastacct.mechanisms.base import Count
+from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import Parameters, Run, as_delta, process_of
-from fastacct.series import RenyiMethod, divergences
+from fastacct.run import Parameters, Run, as_delta, parameters, process_of, refused
 from fastacct_ext import _kernels
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower", "job"]
@@ -48,17 +51,10 @@ __all__ += ["delta_gradient", "epsilon_gradient", "noise_multiplier", "sample_ra
 _RENYI: Final = RDP()
 _EPSILON, _DELTA = _kernels.Quantity.EPSILON, _kernels.Quantity.DELTA
 _STATUSES: Final = tuple(Status)
+_AT_ONCE: Final = 64
+_WHOLE_ORDERS: Final = Domain(2.0, 1e6, integer=True)
+RenyiMethod = Literal["quadrature", "series"]
 Delta = Reals | str
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
-
-
-if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of these
-
-    def __getattr__(name):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{did_you_mean(name, __all__)}")
 
 
 def job(**run: Unpack[Parameters]) -> Process:
@@ -238,7 +234,7 @@ def rdp(*, orders: Reals, method: RenyiMethod = "quadrature", **run: Unpack[Run]
     >>> fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.1, orders=[1.5, 2, 32]).round(6)
     array([1.1735000e-02, 1.7037000e-02, 1.3623138e+01])
     """
-    return cast("float | Floats", divergences(orders, run, only_upper=True, method=method).upper)
+    return cast("float | Floats", _divergences(orders, run, only_upper=True, method=method).upper)
 
 
 def rdp_bounds(*, orders: Reals, method: RenyiMethod = "quadrature", **run: Unpack[Run]) -> Bounds:
@@ -246,7 +242,7 @@ def rdp_bounds(*, orders: Reals, method: RenyiMethod = "quadrature", **run: Unpa
 
     Parameters and errors as in `rdp`.
     """
-    return plain_bounds(divergences(orders, run, only_upper=False, method=method))
+    return plain_bounds(_divergences(orders, run, only_upper=False, method=method))
 
 
 def noise_multiplier(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpack[Run]) -> float | Floats:
@@ -347,6 +343,46 @@ def _orders(_: str, delta: Delta, run: Run) -> Cells:
     chosen = as_method(run.get("accountant"), _RENYI)
     order: Cells = chosen.with_order(*_asked("epsilon", delta, run, only_upper=True))[2]
     return order
+
+
+@labelled("rdp")
+def _divergences(orders: Reals, run: Run, *, only_upper: bool, method: RenyiMethod = "quadrature") -> Bounds:
+    """Bounds of the Rényi divergence of a run, as arrays."""
+    if (accountant := run.get("accountant")) is not None:
+        raise TypeError(f"accountant = {accountant!r}: Rényi divergences are the same for every one; leave it out")
+    if run.get("history") is None and run.get("epochs") is None:
+        run.setdefault("steps", 1)
+    if method != "quadrature":
+        return _by_series(orders, run, method)
+    if len(run) == 3 and (found := _kernels.bounds_of_numbers("rdp", run, orders)) is not None:
+        return Bounds(found[0], found[1], _STATUSES[found[2]])
+    relation = run.get("neighbors", "add_remove")
+    return plain_bounds(renyi(process_of(run), orders, relation, run.get("threads"), only_upper=only_upper))
+
+
+def _by_series(orders: Reals, run: Run, method: RenyiMethod) -> Bounds:
+    """One step by the binomial series, times the steps, rounded outwards; closed forms where there is no series."""
+    as_choice("method", method, ("quadrature", "series"))
+    refused(run, ("history",), "method = 'series' takes one run, not {}")
+    if as_relation(run.get("neighbors", "add_remove")) == "replace_one" or batches_of(run) is not None:
+        raise ValueError("method = 'series' is for Poisson sampling and a record that is added, removed or zeroed out")
+    given = {"orders": as_cells("orders", orders, _WHOLE_ORDERS)} | parameters(run)
+    shape = common_shape(given)
+    order, noise, rate, steps = (np.broadcast_to(one, shape).ravel() for one in given.values())
+    lower, upper = np.empty(order.size), np.empty(order.size)
+    other = (rate == 0.0) | (rate == 1.0) | (noise == 0.0) | (noise == np.inf) | (order * 2.0**-22 > noise)
+    for start in range(0, order.size, _AT_ONCE):  # Ctrl-C is heard between them
+        own = np.flatnonzero(~other[start : start + _AT_ONCE]) + start
+        if own.size:
+            low, high, codes = np.empty(own.size), np.empty(own.size), np.empty(own.size, dtype=np.uint8)
+            _kernels.rdp_bounds_by_series(noise[own], rate[own], order[own], low, high, codes)
+            lower[own], upper[own] = low * steps[own] * (1.0 - 2.0**-51), high * steps[own] * (1.0 + 2.0**-51)
+    if other.any():
+        closed = Process({Gaussian(noise[other]).poisson(rate[other]): cast("Count", steps[other])})
+        lower[other], upper[other], _ = renyi(closed, order[other])
+    tight = np.isfinite(upper) & (np.nan_to_num(upper) - np.nan_to_num(lower) <= 1e-12 * upper)
+    status = np.where(tight, Status.TIGHT, np.where(upper == np.inf, Status.NOT_MET, Status.LOOSE)).astype(np.uint8)
+    return Bounds(*(one.reshape(shape) for one in (lower, upper, status)))
 
 
 written_out(Parameters.__annotations__, [job])

@@ -15,7 +15,7 @@ from fastacct.core.inputs import Floats, Reals, unwrap
 from fastacct.run import verb
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
-__all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]
+__all__ += ["log_delta", "log_delta_bounds", "rdp", "rdp_bounds"]
 
 
 @verb(Options.__annotations__)
@@ -121,6 +121,19 @@ def delta_bounds(job: Job, epsilon: Reals, **options: Unpack[Options]) -> Bounds
     0.126937
     """
     return plain_bounds(answer("delta", job, epsilon, **options))
+
+
+@verb(CurveOptions.__annotations__)
+def log_delta(job: Job, epsilon: Reals, **options: Unpack[CurveOptions]) -> float | Floats:
+    """Certified upper bound of the natural logarithm of delta, as `log_delta_bounds`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.log_delta(fa.Gaussian(1.0), epsilon=60.0), 6)
+    -1779.233391
+    """
+    return unwrap(answer("log_delta", job, epsilon, None, **options, only_upper=True).upper)
 
 
 @verb(CurveOptions.__annotations__)

@@ -21,7 +21,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.accountants.question import Job, as_process
+from fastacct.accountants.question import Job, as_process, plain_bounds
+from fastacct.core.bounds import Bounds, status_of
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Domain, Floats, as_number, as_threads, unwrap
 from fastacct.core.relations import Relation, as_relation
@@ -96,6 +97,23 @@ def gdp(
     size = int(np.prod(exact.shape))
     fits = np.array([_fit(exact, cell, floor, n_threads) for cell in range(size)])
     return GaussianFit(*(unwrap(fits[:, i].reshape(exact.shape)) for i in range(3)))
+
+
+@verb({})
+def gdp_bounds(
+    job: Job, *, delta_floor: float = 1e-10, neighbors: Relation = "add_remove", threads: int | None = None
+) -> Bounds:
+    """Certified bounds of the smallest mu such that a job is mu-GDP, and a status; as `gdp`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> lower, upper, _ = fa.gdp_bounds(fa.Gaussian(2.0) * 4)
+    >>> lower <= 1.0 <= upper, upper - lower < 2e-6
+    (True, True)
+    """
+    upper, lower, _ = gdp(job, delta_floor=delta_floor, neighbors=neighbors, threads=threads)
+    return plain_bounds(Bounds(lower, upper, status_of(lower, upper)))
 
 
 def _fit(job: Contour, cell: int, floor: float, threads: int) -> tuple[float, float, float]:

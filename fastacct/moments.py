@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, partial
-from typing import Final, NamedTuple
+from functools import cache, partial, wraps
+from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
-from fastacct.core.bounds import Bounds
+from fastacct.accountants.question import plain_bounds
+from fastacct.core.bounds import Bounds, status_of
 from fastacct.core.inputs import MAX_ORDER, Cells
 from fastacct.core.search import WIDTH, boundary, excess
 
@@ -59,6 +60,35 @@ class Concentration(NamedTuple):
     """At least the mean of the loss."""
     tau: float
     """At least the smallest standard: log E exp(s (L - E L)) <= s^2 tau^2 / 2 for all s, positive and negative."""
+
+
+class _Loss(Protocol):
+    @property
+    def ways(self) -> Sequence[Self]: ...
+
+
+Loss = TypeVar("Loss", bound=_Loss)
+Asked = ParamSpec("Asked")
+Answer = TypeVar("Answer", Bounds, Concentration)
+
+
+def larger(ask: Callable[Concatenate[Loss, Asked], Answer]) -> Callable[Concatenate[Loss, Asked], Answer]:
+    """Let a question about a loss be one about those of several `ways`: the largest answer, from below and above."""
+
+    @wraps(ask)
+    def each(loss: Loss, /, *given: Asked.args, **named: Asked.kwargs) -> Answer:
+        if not loss.ways:
+            return ask(loss, *given, **named)
+        found = [ask(one, *given, **named) for one in loss.ways]
+        first, second = (np.maximum.reduce([one[i] for one in found]) for i in (0, 1))
+        return bounded(first, second) if isinstance(found[0], Bounds) else Concentration(float(first), float(second))
+
+    return each
+
+
+def bounded(lower: Cells | float, upper: Cells | float) -> Bounds:
+    """Plain bounds with their status."""
+    return plain_bounds(Bounds(lower, upper, status_of(lower, upper)))
 
 
 def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], is_tight: bool) -> tuple[float, float]:

@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fastacct.accountants.question import Job, answer, as_process, plain_bounds
-from fastacct.core.bounds import Bounds, status_of
+from fastacct.accountants.question import Job, answer, as_process
+from fastacct.core.bounds import Bounds
 from fastacct.core.html import table
 from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
 from fastacct.core.kept import cached
@@ -25,7 +25,9 @@ from fastacct.moments import (
     LESS,
     STEPS,
     Concentration,
+    bounded,
     chances,
+    larger,
     power_bounds,
     quantile_ends,
     second_moment,
@@ -35,6 +37,8 @@ from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
 from fastacct.run import verb
 
+Both = Literal["add_remove", "remove", "add"]
+_BOTH: Final[tuple[Both, ...]] = ("add_remove", "remove", "add")
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
@@ -51,11 +55,13 @@ _OUTWARDS: Final = np.array([1.0 - 4e-16, 1.0 + 4e-16])
 class PrivacyLoss:
     """log dP/dQ under P, for all releases of a job together; made by `fastacct.privacy_loss`."""
 
-    def __init__(self, job: Job, direction: Direction, threads: int | None) -> None:
-        self._job, self._threads = as_process(job), threads
-        self._direction: Direction = as_choice("neighbors", direction, DIRECTIONS["add_remove"])
+    def __init__(self, job: Job, relation: Both, threads: int | None) -> None:
+        self._relation, self._job, self._threads = as_choice("neighbors", relation, _BOTH), as_process(job), threads
         if shape := self._job.shape:
             raise TypeError(f"the job has arrays of shape {shape}: ask for one job at a time")
+        direction, *more = DIRECTIONS[relation]
+        self._direction: Direction = direction
+        self.ways = [PrivacyLoss(job, one, threads) for one in (direction, *more)] if more else []
         parts = self._job.decompose(direction)
         releases = sum(float(np.asarray(count)) for _, count in parts)
         self._off = 0.0 if parts.sampled(direction, exactly=True) else 2.0 * WEIGHTS_OFF * releases
@@ -64,7 +70,7 @@ class PrivacyLoss:
         self._grids: dict[Direction, tuple[Cells, Cells, Cells]] = {}
 
     def __repr__(self) -> str:
-        return f"PrivacyLoss({self._job!r}, neighbors={self._direction!r})"
+        return f"PrivacyLoss({self._job!r}, neighbors={self._relation!r})"
 
     def _repr_html_(self) -> str:
         return table(repr(self), [("mean", *self.mean[:2], self.mean.status)], ("", "lower", "upper", "status"))
@@ -89,10 +95,12 @@ class PrivacyLoss:
         return lower * (1.0 - off) if self._job.tight else 0.0, upper * (1.0 + off)
 
     @property
+    @larger
     def mean(self) -> Bounds:
         """The Kullback-Leibler divergence of P from Q: certified bounds."""
         return self.divergence(1.0)
 
+    @larger
     def divergence(self, order: float) -> Bounds:
         """The Rényi divergence of P from Q of an order in [0, 1e11] or inf: certified bounds.
 
@@ -107,7 +115,7 @@ class PrivacyLoss:
             lower, upper = (ends.clip(0.0) * _OUTWARDS).tolist()
             if not self._job.tight:  # divergences, which grow with the order, may say more than its pair
                 lower, upper = 0.0, min(upper, float(rdp(self._job, max(alpha, 1.0), neighbors=self._direction)))
-            return _bounds(lower, upper)
+            return bounded(lower, upper)
         if alpha == 0.0:
             lost = float(self._deltas_of(self._other, np.array([LARGEST]))[1][0]) + self._off
             lower, upper = 0.0, math.inf if lost >= 1.0 else -math.log1p(-lost) * (1.0 + 1e-14)
@@ -124,9 +132,10 @@ class PrivacyLoss:
             if alpha >= 1.0:
                 upper = min(upper, float(rdp(self._job, alpha, neighbors=self._direction, threads=self._threads)))
                 lower = min(lower, upper)
-        return _bounds(lower, upper)
+        return bounded(lower, upper)
 
     @cached
+    @larger
     def variance(self) -> Bounds:
         """The variance under P: certified bounds.
 
@@ -135,20 +144,21 @@ class PrivacyLoss:
         that a guarantee describes (`PureDP`, `GDP`), or post-processing, may have a larger one.
         """
         if (known := self._moments(np.zeros(1), 6)) is not None:
-            return _bounds(known[4].item() if self._job.tight else 0.0, known[5].item())
+            return bounded(known[4].item() if self._job.tight else 0.0, known[5].item())
         if self._apart:
-            return _bounds(*self._sum(lambda one: one.variance))
+            return bounded(*self._sum(lambda one: one.variance))
         mean = self.mean
         if math.isinf(mean.upper):
-            return _bounds(0.0, math.inf)
+            return bounded(0.0, math.inf)
         deltas, other = (partial(self._deltas_of, direction) for direction in (self._direction, self._other))
         renyi = partial(self._renyi, self._direction)
         low, high = second_moment(deltas, other, lambda order: renyi(np.array([order])).item(), self._job.tight)
         high -= mean.lower * mean.lower * (1.0 - 1e-15)
         low -= mean.upper * mean.upper * (1.0 + 1e-15)
-        return _bounds(max(low, 0.0), max(high, 0.0))
+        return bounded(max(low, 0.0), max(high, 0.0))
 
     @property
+    @larger
     def concentration(self) -> Concentration:
         """(mu, tau) of mean-concentrated DP in this direction: the smallest from above, tau to about 1 % at best.
 
@@ -273,6 +283,7 @@ class PrivacyLoss:
             self._grids[direction] = (at, *self._deltas_of(direction, at))
         return self._grids[direction]
 
+    @larger
     def exceeds(self, epsilon: Reals) -> Bounds:
         """Probability that the loss is above epsilon, which may be negative: certified bounds; arrays broadcast.
 
@@ -286,8 +297,9 @@ class PrivacyLoss:
         lower, upper = below.max(axis=-1), above.min(axis=-1)
         lower = np.where(cells > LARGEST, 0.0, lower)
         upper = np.where(cells < -LARGEST, 1.0, upper)
-        return _bounds(lower, upper)
+        return bounded(lower, upper)
 
+    @larger
     def quantile(self, beta: float) -> Bounds:
         """The smallest epsilon that the loss is above with probability at most beta: certified bounds, inf included."""
         chance = float(as_cells("beta", beta, _CHANCE))
@@ -296,7 +308,7 @@ class PrivacyLoss:
         spent = chance + self._off  # P(L <= -t) is at most exp(-t), or Q would have more than all
         least = math.log1p(-spent) * (1.0 + 1e-15) if spent < 1.0 else -math.inf
         lower, upper = quantile_ends(self._exceeds, chance, near, only_upper=not self._job.tight)
-        return _bounds(max(least, lower), upper)
+        return bounded(max(least, lower), upper)
 
     def _exceeds(self, epsilon: Cells, side: int, steps: Cells = STEPS) -> Cells:
         """Bounds of P(L > epsilon), from below (side 0) or above (1), one by each of these steps."""
@@ -338,34 +350,29 @@ class PrivacyLoss:
         return np.asarray(found.lower), np.minimum(found.upper, 1.0)
 
 
-def _bounds(lower: Cells | float, upper: Cells | float) -> Bounds:
-    return plain_bounds(Bounds(lower, upper, status_of(lower, upper)))
-
-
-@verb({})
+@verb({}, formerly={"order": "orders"})
 def divergence(
-    job: Job | tuple[Iterable[float], Iterable[float]], order: float, *, neighbors: Literal["remove", "add"] = "remove"
+    job: Job | tuple[Iterable[float], Iterable[float]], orders: Reals, *, neighbors: Both = "add_remove"
 ) -> Bounds:
-    """Rényi divergence of any order in one direction: certified lower and upper bounds.
+    """Rényi divergence of any orders, in one direction or the larger of both: certified lower and upper bounds.
 
     **Guarantee.** As `privacy_loss(job).divergence(order)`; of two tables of probabilities over the same outcomes, that
-    of the first from the second (`neighbors="add"`: of the second from the first).
+    of the first from the second (`neighbors="remove"`), the reverse ("add"), or the larger one.
 
     >>> import fastacct as fa
     >>> p, q = [0.6, 0.25, 0.15], [0.3, 0.3, 0.4]
-    >>> [round(fa.divergence((p, q), order).upper, 4) for order in (0.5, 1, 2, float("inf"))]
-    [0.1172, 0.2232, 0.3816, 0.6931]
+    >>> fa.divergence((p, q), [0.5, 1, 2, float("inf")], neighbors="remove").upper.round(4)
+    array([0.1172, 0.2232, 0.3816, 0.6931])
     """
-    if isinstance(job, tuple | list) and len(job) == 2:
-        job = from_pmf(*job)
-    return privacy_loss(job, neighbors=neighbors).divergence(order)
+    of = from_pmf(*job) if isinstance(job, tuple | list) and len(job) == 2 else job
+    loss, cells = privacy_loss(of, neighbors=neighbors), as_cells("orders", orders, _ORDER, may_be_empty=True)
+    each = np.array([loss.divergence(one)[:2] for one in cells.ravel().tolist()]).reshape(*cells.shape, 2)
+    return bounded(each[..., 0], each[..., 1])
 
 
 @verb({})
-def privacy_loss(
-    job: Job, *, neighbors: Literal["remove", "add"] = "remove", threads: int | None = None
-) -> PrivacyLoss:
-    """The privacy loss of a job in one direction, as a random variable.
+def privacy_loss(job: Job, *, neighbors: Both = "add_remove", threads: int | None = None) -> PrivacyLoss:
+    """The privacy loss of a job in one direction, as a random variable, or what is the larger of both.
 
     **Guarantee.** Certified lower and upper bounds of its mean, tail and quantiles, for the dominating pair of the job
     ("remove": P with the record, Q without).  Of a job that is only a bound (`tight` is False) lower bounds are 0.
@@ -373,19 +380,15 @@ def privacy_loss(
     Parameters
     ----------
     job : Mechanism or Process
-        In plain numbers.
-    neighbors : {"remove", "add"}
+        In plain numbers: TypeError for arrays, ValueError for a relation that a mechanism does not support.
+    neighbors : {"add_remove", "remove", "add"}
+        "add_remove": every answer is the larger one of the two directions.
     threads : int, optional
 
     Returns
     -------
     PrivacyLoss
         With `mean`, `exceeds(epsilon)` and `quantile(beta)`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A job with arrays, another relation, or one that a mechanism does not support.
 
     Examples
     --------

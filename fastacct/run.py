@@ -29,6 +29,7 @@ from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Real, Reals, as_cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.rounding import as_written, rate_of_batch
+from fastacct.core.words import formerly as renamed
 from fastacct.core.words import refuse_unknown, written_out
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count
@@ -197,6 +198,14 @@ def job_or_run(job: Job | None, run: Mapping[str, object]) -> Job:
     return job
 
 
+def _taken(job: Job | None, keywords: dict[str, Any]) -> Job:
+    """The job that is given, or that of the run among the keywords, out of which it is taken."""
+    run = {name: keywords.pop(name) for name in Parameters.__annotations__ if name in keywords}
+    if run and isinstance(delta := keywords.get("delta"), str):
+        keywords["delta"] = unwrap(as_delta(delta, run))
+    return job_or_run(job, run)
+
+
 class Verb(Protocol[Of, P, Answer]):
     """A function of a job, which takes a run of DP-SGD in its place."""
 
@@ -207,11 +216,12 @@ class Verb(Protocol[Of, P, Answer]):
 
 
 def verb(
-    options: Mapping[str, object],
+    options: Mapping[str, object], formerly: Mapping[str, str] | None = None
 ) -> Callable[[Callable[Concatenate[Of, P], Answer]], Verb[Of, P, Answer]]:
     """Let a function of a job, with `options` behind its own arguments, take a run in place of the job.
 
     A run is given by the keywords of `fastacct.dpsgd`; its numbers are those of `fastacct.dpsgd.job`, to the last bit.
+    Keywords that were called otherwise are `formerly`.
     """
 
     def decorate(function: Callable[Concatenate[Of, P], Answer]) -> Verb[Of, P, Answer]:
@@ -227,14 +237,11 @@ def verb(
                 raise TypeError(f"{function.__name__} takes {places} arguments without names; their names: {named}")
             if given and keywords.keys() <= own:
                 return function(*given, **keywords)
+            for old, new in (formerly or {}).items():
+                renamed(keywords, old, new)
             refuse_unknown(keywords, known)
-            run = {name: keywords.pop(name) for name in Parameters.__annotations__ if name in keywords}
-            if given and run:
-                raise TypeError(f"{given[0]!r} is given, and so is {', '.join(run)}: {_EITHER}")
-            if run and isinstance(delta := keywords.get("delta"), str):
-                keywords["delta"] = unwrap(as_delta(delta, run))
-            job = given[0] if given else job_or_run(keywords.pop("job", None), run)
-            return function(cast("Of", job), *given[1:], **keywords)
+            job = given[0] if given else keywords.pop("job", None)
+            return function(cast("Of", _taken(job, keywords)), *given[1:], **keywords)
 
         return call
 
@@ -243,7 +250,7 @@ def verb(
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
     """Refuse keywords by name, and those that are not known."""
-    refuse_unknown(run, Run.__annotations__)
+    refuse_unknown(run, Run.__annotations__, ("epsilon", "delta", "orders"))
     relation = as_relation(run.get("neighbors", "add_remove"))
     if relation == "replace_one" and isinstance(run.get("noise_multiplier"), Replaced):
         raise ValueError("noise_multiplier was divided by a sensitivity under replace_one, which would count twice")

@@ -13,7 +13,7 @@ from typing import Literal, Unpack
 import numpy as np
 
 from fastacct.accountants.question import CurveOptions, Job, answer, checked, plain_bounds
-from fastacct.core.bounds import Bounds
+from fastacct.core.bounds import Bounds, status_of
 from fastacct.core.inputs import UNIT, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation
@@ -23,7 +23,7 @@ from fastacct.readers.roc import PAD
 from fastacct.run import verb
 
 __all__ = ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds", "positive_predictive_value"]
-__all__ += ["tpr_at_fpr", "tpr_at_fpr_bounds", "tradeoff", "tradeoff_bounds"]
+__all__ += ["positive_predictive_value_bounds", "tpr_at_fpr", "tpr_at_fpr_bounds", "tradeoff", "tradeoff_bounds"]
 
 Envelope = Literal["pointwise", "convex"]
 
@@ -192,16 +192,38 @@ def positive_predictive_value(
     >>> round(fa.positive_predictive_value(run, 0.01, members=0.1), 4)
     0.2446
     """
-    name, weight, is_null = _weights(members, prior, options)
-    share = as_cells(name, weight, UNIT, may_be_empty=True)
-    tpr = np.asarray(tpr_at_fpr(job, fpr, **options))
-    rate = as_cells("fpr", fpr, UNIT, may_be_empty=True)
-    common_shape({"job and fpr": tpr, name: share})
+    return unwrap(_alarms(job, fpr, *_weights(members, prior, options), options, both=False).upper)
+
+
+@verb(CurveOptions.__annotations__)
+def positive_predictive_value_bounds(
+    job: Job, fpr: Reals, members: Reals | None = None, *, prior: Reals | None = None, **options: Unpack[CurveOptions]
+) -> Bounds:
+    """Certified bounds of the probability that an alarm of the best attack is right; as `positive_predictive_value`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.positive_predictive_value_bounds(fa.Gaussian(1.0), 0.01, members=0.1).lower, 6)
+    0.506477
+    """
+    return plain_bounds(_alarms(job, fpr, *_weights(members, prior, options), options, both=True))
+
+
+def _alarms(
+    job: Job, fpr: Reals, name: str, weight: Reals, is_null: bool, options: CurveOptions, *, both: bool
+) -> Bounds:
+    """Bounds of the probability that an alarm is right, which rises with the true-positive rate."""
+    share, rate = as_cells(name, weight, UNIT, may_be_empty=True), as_cells("fpr", fpr, UNIT, may_be_empty=True)
+    hits = _hits(job, fpr, **options, both=both, positives=True)
+    common_shape({"job and fpr": np.asarray(hits.upper), name: share})
     null, alternative = (share, 1.0 - share) if is_null else (1.0 - share, share)
-    right, wrong = alternative * tpr, null * rate
     with np.errstate(invalid="ignore"):
-        value = np.where((rate == 0.0) & (alternative > 0.0), 1.0, right / (right + wrong) * (1.0 + PAD))
-    return unwrap(np.where(alternative == 0.0, 0.0, np.minimum(value, 1.0)))
+        least, most = (alternative * tpr / (alternative * tpr + null * rate) for tpr in hits[:2])
+    lower = np.where(hits.lower * alternative > 0.0, least * (1.0 - PAD), 0.0)
+    upper = np.where((rate == 0.0) & (alternative > 0.0), 1.0, np.minimum(most * (1.0 + PAD), 1.0))
+    upper = np.where(alternative == 0.0, 0.0, upper)
+    return Bounds(lower, upper, status_of(lower, upper))
 
 
 def _weights(members: Reals | None, prior: Reals | None, options: CurveOptions) -> tuple[str, Reals, bool]:

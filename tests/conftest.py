@@ -49,6 +49,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (kept if is_kept else left_out).append(one)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+    if tier == "quick":
+        for test in {one.obj for one in kept if hasattr(one, "obj")}:
+            tiers.with_fewer_examples(test)
 
 
 @pytest.fixture(autouse=True)

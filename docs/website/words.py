@@ -9,6 +9,7 @@ WORDS = {
     "docs/backends/README": ["other libraries"],
     "docs/backends/flower": ["federated learning"],
     "docs/backends/tf_privacy": ["TensorFlow Privacy"],
+    "docs/certificates": ["certificate", "verify"],
     "docs/choosing": ["moments accountant", "RDP accountant", "PLD accountant", "which accountant"],
     "docs/cli": ["command line", "terminal"],
     "docs/explorer": ["explorer", "sliders"],

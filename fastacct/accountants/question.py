@@ -20,6 +20,8 @@ from fastacct.readers.job import Ask
 from fastacct.readers.orders import divergences
 
 _EXACT: Final = Exact()
+_ACCOUNTANTS: Final = {"exact": "Exact", "prv": "PLD", "pld": "PLD", "gdp": "CLT", "clt": "CLT"}
+"""Classes by the names that other libraries have for what they do."""
 Job = Mechanism | Process
 
 
@@ -86,7 +88,7 @@ def checked(
         cells = as_cells(name, target, domain, may_be_empty=True)
     except ValueError as error:
         below = name == "orders" and isinstance(target, float | int) and 0.0 <= target < 1.0
-        hint = "; orders below 1, of one direction: fa.divergence(job, order)" if below else ""
+        hint = "; orders below 1: fa.divergence(job, orders)" if below else ""
         raise ValueError(f"{error}{hint}") from None
     shape = common_shape({"job": process.shape, name: cells}) if process.shape else cells.shape
     return process, cells, shape, relation, n_threads
@@ -98,7 +100,12 @@ def as_process(job: object) -> Process:
         return job
     if isinstance(job, Mechanism):
         return Process({job: 1})
-    raise TypeError(f"job must be a mechanism or a process such as fastacct.Gaussian(1.0) * 100, not {job!r}")
+    kinds: dict[type, str] = {
+        dict: "a run is given as fastacct.epsilon(**run, delta=...)",
+        list: "of several jobs give one, or their sum",
+    }
+    hint = kinds.get(type(job), "such as fastacct.Gaussian(1.0) * 100")
+    raise TypeError(f"job must be a mechanism or a process, not {job!r}: {hint}")
 
 
 def as_accountant(accountant: object, quantity: str) -> Method:
@@ -113,7 +120,8 @@ def as_accountant(accountant: object, quantity: str) -> Method:
 def as_method(accountant: object, default: Method) -> Method:
     """An accountant, proved or not; None is the default."""
     if accountant is not None and not isinstance(accountant, Method):
-        raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {accountant!r}")
+        named = _ACCOUNTANTS.get(accountant.casefold(), "RDP") if isinstance(accountant, str) else "RDP"
+        raise TypeError(f"accountant must be an accountant object, not {accountant!r}: write fastacct.{named}()")
     return default if accountant is None else accountant
 
 

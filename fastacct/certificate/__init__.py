@@ -143,8 +143,8 @@ def certify(
     Parameters
     ----------
     job : Mechanism or Process
-        Of plain numbers, which are read as the decimals that they print as.  Gaussian, Laplace, discrete and Skellam
-        noise, guarantees, tables, randomized response, Poisson samples of these, and what consists of them.
+        Of plain numbers, taken as the decimals that they print as.  Gaussian, Laplace, discrete and Skellam
+        noise, guarantees, tables, randomized response, Poisson subsampling of these, and what consists of them.
     delta : float in [1e-60, 1]
     epsilon : float in [0, 500]
         One of the two.

@@ -57,7 +57,7 @@ def _of(process: Process, relation: Relation) -> Iterator[Release]:
 
 _COVERED = (
     "covered are Gaussian, Laplace, discrete Gaussian, discrete Laplace and Skellam noise, PureDP, ApproxDP, from_pmf, "
-    "randomized response, Poisson samples of these, and what consists of them"
+    "randomized response, Poisson subsampling of these, and what consists of them"
 )
 
 

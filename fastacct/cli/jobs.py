@@ -36,11 +36,12 @@ from fastacct.ledger.accountant import Accountant
 from fastacct.mechanisms.process import Process
 from fastacct.reports import plan as plan_of
 from fastacct.reports import report as report_of
-from fastacct.reports.written import right_alarms
+from fastacct.reports.numbers import right_alarms
 from fastacct.run import Run, as_delta, process_of
 from fastacct.tradeoff import advantage, tpr_at_fpr
 
 CURVE_ROWS: Final = 6
+FIELDS: Final = ("title", "subject", "data_set", "unit", "date", "vouched_by", "clipping_norm")
 SAMPLERS: Final = ("poisson", "fixed_size", "with_replacement", "allocation", "shuffled", "group")
 _FIRST: Final = {"poisson": "sample_rate", "group": "size", "allocation": "steps", "shuffled": "steps"}
 _KINDS: Final = {one.__name__: one for one in mechanisms.EVERY if one.__name__ in mechanisms.__all__}
@@ -245,7 +246,8 @@ def _about(job: curves.Run | Job) -> Mapping[str, object]:
 def report(given: Namespace) -> Answer:
     """A report, printed or written."""
     what: Keywords = _run(given) if given.job is None else {"job": job_of(given), **_records(given)}
-    found = report_of(**what, delta=given.delta, neighbors=given.neighbors, title=given.title)
+    fields = {name: getattr(given, name) for name in FIELDS if getattr(given, name) is not None}
+    found = report_of(**what, delta=given.delta, neighbors=given.neighbors, **fields)
     document = {"command": "report", **found.numbers}
     if given.write is None:
         text = found.render(given.format if given.format in ("markdown", "latex") else "text").rstrip("\n")

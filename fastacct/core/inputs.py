@@ -35,6 +35,16 @@ Reals: TypeAlias = Real | RealArray
 
 Floats: TypeAlias = NDArray[np.float64]
 
+_MEANT: Final = {
+    **dict.fromkeys(("substitution", "substitute", "swap", "bounded", "replacement", "change_one"), "replace_one"),
+    **dict.fromkeys(("unbounded", "add_or_remove_one", "addition"), "add_remove"),
+    **dict.fromkeys(("zeroed", "null", "zeroing"), "zero_out"),
+    **dict.fromkeys(("without_replacement", "uniform"), "fixed_size"),
+    **dict.fromkeys(("bernoulli", "poisson_subsampling"), "poisson"),
+    **dict.fromkeys(("permutation", "random_reshuffling"), "shuffled"),
+}
+"""Words of other libraries and papers, and ours for them."""
+
 MAX_STEPS: Final = 2.0**53
 MAX_ORDER: Final = 1e11
 TINY: Final = 1e-300
@@ -113,8 +123,7 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
     check_memory(raw.shape, name=name)  # a view may have more cells than any memory
     listed = raw.dtype == object and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in raw.flat)
     if raw.dtype.kind not in "fiu" and not (listed and raw.size):
-        expected = f"{name} must be a number or an array of numbers"
-        raise TypeError(f"{expected}, not {_show(value)} (dtype {raw.dtype}); allowed: {domain}")
+        raise _no_numbers(name, value, f"(dtype {raw.dtype}); allowed: {domain}")
     if raw.size == 0 and not may_be_empty:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
     try:
@@ -132,6 +141,12 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
         good = low_ok & ((array <= domain.high) | (domain.or_infinite & (array == np.inf)))  # NaN fails all
         _check(name, array, good & (array == np.floor(array)) if domain.integer else good, domain)
     return array
+
+
+def _no_numbers(name: str, value: object, why: str) -> TypeError:
+    """The refusal of what is no array of numbers, or is not given at all."""
+    said = "is missing" if value is ... else f"must be a number or an array of numbers, not {_show(value)}"
+    return TypeError(f"{name} {said} {why}")
 
 
 def _check(name: str, array: NDArray[np.generic], good: NDArray[np.bool_], domain: Domain) -> None:
@@ -238,7 +253,8 @@ def as_choice(name: str, value: object, allowed: Sequence[Word]) -> Word:
     if value not in allowed:
         import difflib
 
-        near = difflib.get_close_matches(value.casefold(), allowed, 1)
+        word = _MEANT.get(value.casefold(), value.casefold())
+        near = difflib.get_close_matches(word, allowed, 1)
         meant = f" (did you mean {near[0]!r}?)" if near else ""
         raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}{meant}")
     return allowed[allowed.index(value)]

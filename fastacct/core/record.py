@@ -74,7 +74,12 @@ class Record(_Frozen):
         if len(names) < len(given) or state.keys() != known or not named.keys().isdisjoint(names):
             if unknown := [name for name in named if name not in known]:
                 wrong = f"got an unexpected keyword argument {unknown[0]!r}"
-                raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(known)}")
+                units = (
+                    "; a noise multiplier is the noise divided by the sensitivity"
+                    if "noise_multiplier" in known
+                    else ""
+                )
+                raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(known)}{units}")
             try:
                 self.__signature__.bind(*given, **named)
             except TypeError as error:

@@ -42,9 +42,8 @@ def both_ways(relation: Relation) -> Relation:
 
 def refuse(what: object, relation: Relation, supported: tuple[Relation, ...]) -> ValueError:
     """The error for a relation that is not supported."""
-    return ValueError(
-        f"neighbors = {relation!r} is not supported by {what!r}; supported: {', '.join(map(repr, supported))}"
-    )
+    known = ", ".join(f"{one!r} ({RELATIONS[one]})" for one in supported)
+    return ValueError(f"neighbors = {relation!r} is not supported by {what!r}; supported: {known}")
 
 
 class Replaced(float):

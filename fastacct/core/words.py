@@ -6,7 +6,9 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from types import ModuleType
 from typing import Final
 
 import numpy as np
@@ -14,20 +16,36 @@ import numpy as np
 _MEANT: Final = {
     "noise_multiplier": "sigma noise scale",
     "sample_rate": "q rate sampling_rate sampling_probability",
-    "steps": "t num_steps iterations",
-    "records": "n dataset_size sample_size",
-    "batch_size": "lot_size",
+    "steps": "t num_steps n_steps iterations",
+    "records": "n dataset_size sample_size num_examples number_of_examples num_samples num_records dataset_length",
+    "batch_size": "lot_size batch batch_sizes expected_batch_size",
+    "epochs": "num_epochs n_epochs",
+    "sampling": "sampler shuffle shuffling batching",
     "epsilon": "eps target_epsilon",
     "delta": "target_delta",
     "orders": "alpha alphas order",
-    "neighbors": "relation",
+    "neighbors": "relation adjacency neighboring_relation neighbours direction",
+    "threads": "num_threads n_jobs workers",
     "PLD": "prv",
     "divergence": "kl",
     "utility": "mse",
-    "tpr_at_fpr": "reconstruction",
+    "members": "prior base_rate prevalence",
+    "tpr_at_fpr": "reconstruction auc roc membership_inference mia",
+    "tradeoff": "f_dp fdp roc_curve",
+    "calibrate": "get_noise_multiplier find_noise_multiplier find_noise",
 }
 _SYNONYMS: Final = {word: name for name, words in _MEANT.items() for word in words.split()}
 """What other libraries and papers call it."""
+
+_INSTEAD: Final = {
+    **dict.fromkeys(
+        ("max_grad_norm", "clipping_norm", "l2_norm_clip", "sensitivity"), "the noise is given in its units"
+    ),
+    **dict.fromkeys(("compose", "composition_of"), "jobs add up: job + other, job * count"),
+    **dict.fromkeys(("drop_last", "shuffle_seed"), "fastacct.loader_guide says which sampling a loader is"),
+    **dict.fromkeys(("get_epsilon", "compute_epsilon", "get_privacy_spent"), "write fastacct.epsilon(job, delta=...)"),
+}
+"""What to do instead of giving a keyword, or of asking for a name."""
 
 _DEFAULTS: Final = {"neighbors": "add_remove", "sampling": "poisson"}
 """Of keywords that are not None where they are not given."""
@@ -44,6 +62,8 @@ _LOWERED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint to append to a refusal; empty where no known name is near."""
+    if word in _INSTEAD:
+        return f" ({_INSTEAD[word]})"
     import difflib
 
     names = [*known]
@@ -53,14 +73,55 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {meant!r}?)" if meant else ""
 
 
-def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object]) -> None:
-    """Refuse keywords that are not known, with the one that was probably meant."""
+def shows_names(module: ModuleType) -> None:
+    """Let a module with a list `__all__`, and the modules in it, show these names alone and hint at misspelt ones."""
+    names, inside = getattr(module, "__all__", None), vars(module)
+    if names is None or "__dir__" in inside:
+        return
+
+    def unknown(name: str) -> object:
+        hint = "" if name.startswith("_") else did_you_mean(name, names)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{hint}")
+
+    inside.update({"__dir__": lambda: [*names], "__getattr__": inside.get("__getattr__", unknown)})
+    for one in names:
+        if isinstance(inside.get(one), ModuleType):
+            shows_names(inside[one])
+
+
+def hinting(hints: Mapping[str, str]) -> Callable[[object, str], object]:
+    """A method `__getattr__` that says what to write instead of a name that an object does not have."""
+
+    def unknown(self: object, name: str) -> object:
+        hint = f" ({hints[name]})" if name in hints else "" if name.startswith("_") else did_you_mean(name, dir(self))
+        kind = next(one.__name__ for one in type(self).__mro__ if not one.__name__.startswith("_"))
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
+
+    return unknown
+
+
+def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], targets: tuple[str, ...] = ()) -> None:
+    """Refuse keywords that are not known, with the one that was probably meant, of these or of the targets beside."""
     if unknown := given.keys() - known.keys():
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}{did_you_mean(min(unknown), known)}")
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}{did_you_mean(min(unknown), [*known, *targets])}")
+
+
+def formerly(given: MutableMapping[str, object], old: str, new: str) -> None:
+    """Take a keyword by its former name, for one release, with a warning."""
+    if old in given:
+        if new in given:
+            raise TypeError(f"give {new}, and no {old}, which is its former name")
+        warnings.warn(
+            f"{old} is called {new}: {old} is accepted in this release only", DeprecationWarning, stacklevel=3
+        )
+        given[new] = given.pop(old)
 
 
 def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[..., object]]) -> list[inspect.Signature]:
-    """Give functions with `**keywords` a signature with each of them, for completion and `help`; these signatures."""
+    """Give functions with `**keywords` a signature with each of them, for completion and `help`; these signatures.
+
+    What must be given by name is `...` where it is not, so that a keyword that is not known is refused first.
+    """
     named = [
         inspect.Parameter(
             name,
@@ -77,6 +138,8 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
         more = [one for one in named if one.name not in signature.parameters]
         signature = signature.replace(parameters=own + more)
         function.__signature__ = signature  # type: ignore[attr-defined]
+        named_only = (one for one in own if one.kind is one.KEYWORD_ONLY and one.default is one.empty)
+        function.__kwdefaults__ = {one.name: ... for one in named_only} | (function.__kwdefaults__ or {})
         found.append(signature)
     return found
 

@@ -8,7 +8,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from fastacct.accountants.question import Job, as_process
 from fastacct.calibrate import calibrate
@@ -17,11 +17,13 @@ from fastacct.core.inputs import SHARE, Domain, as_choice, as_number
 from fastacct.core.kept import Guarded
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.search import boundary
+from fastacct.core.words import hinting
 from fastacct.epsilon import epsilon
 from fastacct.ledger.filters import ENDLESS, UNIT, Filter
 from fastacct.ledger.state import checksum, decoded, encoded
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
+from fastacct.run import Parameters, job_or_run
 
 _VERSION: Final = 1  # of the JSON state
 _FORMAT: Final = "fastacct.Accountant"
@@ -31,6 +33,15 @@ _FILTERS: Final = ("none", "gdp", "zcdp", "rdp")
 _EPSILON: Final = Domain(0.0, 1e12, open_low=True)
 _MOST: Final = 2**53 - 1
 _COUNT: Final = Domain(0.0, float(_MOST), integer=True)
+_HINTS: Final = {
+    **dict.fromkeys(("step", "spend", "add", "record", "update"), "use compose(job, count)"),
+    **dict.fromkeys(
+        ("get_epsilon", "get_privacy_spent", "epsilon", "total_epsilon"), "use spent(), and budget for the limit"
+    ),
+    **dict.fromkeys(("history", "mechanisms", "steps"), "use ledger, the process of all that was recorded"),
+    **dict.fromkeys(("remaining_epsilon", "left"), "use remaining_budget(), or remaining(job)"),
+    **dict.fromkeys(("can_spend", "check", "allows"), "use would_exceed(job)"),
+}
 _AHEAD: Final = 4
 """A check looks this many times as far ahead as the ledger has grown since the last one."""
 
@@ -112,11 +123,14 @@ class Accountant(Guarded):
     True
     """
 
+    if not TYPE_CHECKING:
+        __getattr__ = hinting(_HINTS)
+
     def __init__(
         self,
-        *,
         epsilon: float | None = None,
         delta: float | None = None,
+        *,
         filter: str = "none",
         order: float | None = None,
         neighbors: Relation = "add_remove",
@@ -148,8 +162,8 @@ class Accountant(Guarded):
             self._built = self._built or Process(self._counts())
             return self._built
 
-    def compose(self, job: Job, count: int = 1) -> None:
-        """Check, then record `count` times a job; one atomic step.
+    def compose(self, job: Job | None = None, count: int = 1, **run: Unpack[Parameters]) -> None:
+        """Check, then record `count` times a job, or a run of DP-SGD by its keywords; one atomic step.
 
         Raises
         ------
@@ -158,6 +172,7 @@ class Accountant(Guarded):
         RuntimeError
             When called by what is running inside `compose`, such as a signal handler.
         """
+        job = job_or_run(job, run)
         with self._lock:
             if self._busy:
                 raise RuntimeError("compose was called from inside compose of the same accountant; nothing is recorded")
@@ -171,8 +186,9 @@ class Accountant(Guarded):
             finally:
                 self._busy = False
 
-    def would_exceed(self, job: Job, count: int = 1) -> bool:
+    def would_exceed(self, job: Job | None = None, count: int = 1, **run: Unpack[Parameters]) -> bool:
         """Whether `compose` would refuse, as things stand."""
+        job = job_or_run(job, run)
         with self._lock:
             return not self._fits(self._steps(job, count), record=False)
 
@@ -202,9 +218,9 @@ class Accountant(Guarded):
             raise ValueError("an odometer needs a filter: 'gdp', 'zcdp' or 'rdp'")
         return self._adds.odometer(self._sum, at)
 
-    def remaining(self, job: Job) -> int:
-        """How many more times a job fits."""
-        budget = self._needed()
+    def remaining(self, job: Job | None = None, **run: Unpack[Parameters]) -> int:
+        """How many more times a job, or a run by its keywords, fits."""
+        budget, job = self._needed(), job_or_run(job, run)
         with self._lock:
             steps, counts, total = self._steps(job, 1), self._counts(), self._sum
         most = min(((_MOST - counts.get(one, 0)) // times for one, _, times in steps), default=_MOST)

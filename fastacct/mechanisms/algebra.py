@@ -33,6 +33,7 @@ from fastacct.mechanisms.base import (
     plain,
     scaled,
 )
+from fastacct.mechanisms.claimed import completed
 from fastacct.mechanisms.process import DeltaOf, Process
 from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
@@ -72,12 +73,7 @@ class Mechanism(Refusals):
             if name not in _FACTS:
                 raise TypeError(f"{name} is not known of a mechanism; allowed: {', '.join(_FACTS)}")
             setattr(cls, name, value)
-        for base in cls.__bases__:
-            if issubclass(base, Mechanism) and base is not Mechanism:
-                raise TypeError(
-                    f"{base.__name__} is final: {cls.__name__} would inherit guarantees that need not hold for it; "
-                    "derive it from fastacct.Mechanism and implement losses, divergence or decompose"
-                )
+        completed(cls, Mechanism)
 
     # -- what is known of it ------------------------------------------------------------------------------------------
 

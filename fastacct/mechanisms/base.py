@@ -25,6 +25,7 @@ from fastacct.core.inputs import (
 from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
+from fastacct.core.words import hinting
 from fastacct.mechanisms.error import ErrorLaw
 
 if TYPE_CHECKING:
@@ -117,6 +118,18 @@ def keep_tables(value: Value, **given: tuple[object, Domain]) -> None:
         raise ValueError(f"{' and '.join(sizes)} must have one length, not {' and '.join(map(str, sizes.values()))}")
 
 
+_ASKED: Final = (
+    *("epsilon", "epsilon_bounds", "delta", "delta_bounds", "rdp", "tradeoff", "tpr_at_fpr", "advantage", "bayes_risk"),
+    *("gdp", "divergence", "privacy_loss", "explain", "report"),
+)
+OF_A_JOB: Final = {
+    **{name: f"write fastacct.{name}(job, ...)" for name in _ASKED},
+    **dict.fromkeys(("compose", "repeat", "self_compose"), "write job + other, job * count"),
+    **dict.fromkeys(("sample", "subsample", "amplify"), "write .poisson(sample_rate)"),
+    "plot": "write fastacct.plot.tradeoff(job)",
+    "calibrate": "write fastacct.calibrate(lambda x: ..., epsilon=..., delta=...)",
+}
+"""What to write instead of methods that jobs do not have."""
 _VERBS: Final = ("allocation", "decompose", "fixed_size", "group", "local", "poisson", "relations", "shuffled")
 _MORE: Final = ("tight", "with_replacement")
 
@@ -132,6 +145,9 @@ class Value(Compared):
     """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
 
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
+
+    if not TYPE_CHECKING:
+        __getattr__ = hinting(OF_A_JOB)
 
     @cached
     def is_replaced(self) -> bool:

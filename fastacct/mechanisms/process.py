@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from fastacct.core.html import table
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
-from fastacct.mechanisms.base import Count, Run, SampledGaussian, Value
+from fastacct.core.words import hinting
+from fastacct.mechanisms.base import OF_A_JOB, Count, Run, SampledGaussian, Value
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _COUNT: Final = Domain(0.0, MAX_STEPS, integer=True)
 _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
 """Of sums and products: one beyond it cannot round down into the range."""
+_SHOWN: Final = ("blocks", "decompose", "group", "poisson", "shape", "tight", "together", "unsampled")
+"""What a person does with a job, and completion shows."""
 _MOST_ALTERNATIVES: Final = 64
 _NO_RUN: Final[Run] = np.asarray(1.0), np.asarray(0.0), np.asarray(0.0)
 """Of a job that releases nothing."""
@@ -296,6 +299,12 @@ class Process:
         return Process((mechanism, _product(times, n)) for mechanism, n in self)
 
     __rmul__ = __mul__
+
+    def __dir__(self) -> list[str]:
+        return [*_SHOWN]
+
+    if not TYPE_CHECKING:
+        __getattr__ = hinting(OF_A_JOB)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Process):

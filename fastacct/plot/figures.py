@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from matplotlib.text import Annotation
+    from matplotlib.text import Text
     from matplotlib.transforms import Bbox
 
 Drawn = TypeVar("Drawn")
@@ -138,16 +138,18 @@ def wrapped(name: str, letters: int) -> str:
     return textwrap.fill(name, letters, break_long_words=False)
 
 
-def spread(notes: Sequence[Annotation]) -> None:
+def spread(notes: Sequence[Text]) -> None:
     """Move notes up, or down where there is no room, until none is on another nor outside its panel."""
     if not notes:
         return
+    from matplotlib.text import Annotation
+
     axis = cast("Axes", notes[0].axes)
     figure = cast("Figure", axis.get_figure())
     figure.draw_without_rendering()  # only now it is known where things are
     points, panel_box = 72.0 / figure.dpi, axis.get_window_extent()
     placed: list[Bbox] = []
-    for note in sorted(notes, key=lambda one: one.xy[1]):
+    for note in sorted((one for one in notes if isinstance(one, Annotation)), key=lambda one: one.xy[1]):
         note.set_bbox({"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8})
         x, y = note.xyann
         box = note.get_window_extent()

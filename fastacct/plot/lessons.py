@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from fastacct.accountants.question import Job
     from fastacct.curve import AccuracyCurve
     from fastacct.mechanisms.error import ErrorLaw
-    from fastacct.network import NetworkGain
     from fastacct.plot.figures import Several
+    from fastacct.privacy_loss import PrivacyLoss
+    from fastacct.utility import NetworkGain
 
 
 def accuracy(curves: Several[AccuracyCurve]) -> Figure:

@@ -86,20 +86,25 @@ class Side:
         return Grid(self._parts, _COARSE) if self.is_on_grid and is_finer else None
 
     @cached
-    def reader(self) -> Answers:
-        """The most accurate reader that takes these losses."""
+    def _at_once(self) -> Answers | None:
+        """The reader that needs no grid, if one takes these losses."""
         if self._released:
             return self._released
         if self._settings.spacing is None and Listed.is_possible(self._parts):
             return Listed(self._parts)
         if self._settings.tolerance is None and Single.is_possible(self._parts):
             return Single(self._parts[0])
-        return self._grid
+        return None
+
+    @property
+    def reader(self) -> Answers:
+        """The most accurate reader that takes these losses."""
+        return self._at_once or self._grid
 
     @property
     def is_on_grid(self) -> bool:
         """Whether losses are rounded to a grid."""
-        return isinstance(self.reader, Grid)
+        return self._at_once is None
 
     def reached(self) -> float:
         """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
@@ -160,10 +165,11 @@ class CellReader(Guarded):
         settings = self.settings
         return Renyi(self.table, self.relation, self._delta_of, settings.orders, settings.conversion)
 
-    @property
+    @cached
     def largest(self) -> float:
-        """The sum of pure guarantees, inf where one is missing."""
-        return self.renyi.pure_epsilon
+        """The sum of pure guarantees; inf where one is missing, and of Gaussians without noise: their epsilon is."""
+        gaussians = [mechanism.sampled_gaussian(self.relation) for mechanism, _ in self.table]
+        return math.inf if any(one and one.noise == 0.0 for one in gaussians) else self.renyi.pure_epsilon
 
     @cached
     def is_bound(self) -> bool:
@@ -189,7 +195,12 @@ class CellReader(Guarded):
     @property
     def is_gaussian(self) -> bool:
         """Whether all losses are Gaussian mixtures, which the line has been asked for."""
-        return self._job.is_gaussian and "line" in self.settings.rungs
+        return self.has_mixtures and "line" in self.settings.rungs
+
+    @property
+    def has_mixtures(self) -> bool:
+        """Whether all losses are Gaussian mixtures."""
+        return self._job.is_gaussian
 
     @property
     def is_one_way(self) -> bool:

@@ -162,7 +162,7 @@ def _upper(cell: CellReader, whole: Process, relation: Relation, quantity: Quant
 @_each
 def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """A record that is replaced is removed, and another one added: delta(2 e) <= (1 + exp(e)) delta'(e)."""
-    if not cell.process.is_gaussian or cell.relation != "replace_one" or one.quantity == "log_delta":
+    if not cell.has_mixtures or cell.relation != "replace_one" or one.quantity == "log_delta":
         raise OutOfReachError("no record is replaced in a mixture")
 
     def read(at: float) -> float:

@@ -121,7 +121,8 @@ def plan(
     noise = np.asarray(dpsgd.noise_multiplier(epsilon=goal, delta=float(share), after=after, **run))
     known = parameters(run, "noise_multiplier")
     if run.get("sampling") in ("allocation", "shuffled"):  # whole epochs, of whole batches
-        known["steps"] = (np.floor if run["sampling"] == "allocation" else np.ceil)(records / batch) * length
+        selected = as_number("selected", run.get("selected") or 1, _SIZES)
+        known["steps"] = (np.floor if run["sampling"] == "allocation" else np.ceil)(selected * records / batch) * length
     run["noise_multiplier"] = noise
     whole = process_of(run)
     whole = whole if after is None else whole + after

@@ -1,36 +1,43 @@
 """A report on a job: what is guaranteed, to whom, what is assumed, what an attacker can do, and what is not covered.
 
-The sentences and tables are those of one template in Markdown; others lay them out as text, LaTeX or a page.
+The numbers are of `numbers.py`, the sentences and tables of `sections.py`; templates lay them out.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Final, Unpack
 
 import fastacct.plot as plot
-from fastacct.accountants.question import CurveOptions, as_process
-from fastacct.batching import in_words
-from fastacct.core.bounds import Bounds
+from fastacct.accountants.question import as_process
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, refuse_existing
-from fastacct.core.inputs import as_choice
+from fastacct.core.inputs import POSITIVE, as_choice, as_number
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
-from fastacct.core.relations import RELATIONS, Relation, as_relation, both_ways
-from fastacct.core.rounding import digits_down, digits_up
+from fastacct.core.relations import Relation, as_relation, both_ways
 from fastacct.core.version import __version__
-from fastacct.core.words import as_json, as_latex, as_plain, in_one_line
-from fastacct.epsilon import epsilon, epsilon_bounds
+from fastacct.core.words import as_json, as_latex, in_one_line, written_out
+from fastacct.plot.figures import spread
+from fastacct.reports.numbers import FPR, Numbers, numbers_of, run_in_words
+from fastacct.reports.sections import (
+    Section,
+    at_most,
+    is_between,
+    meaning,
+    percent,
+    power,
+    released,
+    sections_of,
+    summary,
+    verdict,
+)
 from fastacct.run import Run, as_delta, process_of, refused
-from fastacct.tradeoff import advantage, tpr_at_fpr
 
 if TYPE_CHECKING:
     import os
@@ -49,31 +56,10 @@ FORMATS: Final = {
 }
 """Formats and their templates: a card is a block for a model card, an appendix one for a paper."""
 _SUFFIXES: Final = {".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html", ".json": "json"}
-_FPR: Final = (0.001, 0.01)
-_MEMBERS: Final = (0.01, 0.1, 0.5)
-_GROUPS: Final = (2, 5)
-_CHANGES: Final = (
-    ("noise_multiplier", 1.1, "10 % more noise"),
-    ("noise_multiplier", 0.9, "10 % less noise"),
-    ("epochs", 2, "twice as many epochs (passes over the data)"),
-    ("steps", 2, "twice as many steps"),
-    ("batch_size", 2, "batches twice as large"),
-    ("sample_rate", 2, "batches twice as large"),
-)
-_SHUFFLED: Final = "batches of shuffled data, as in most loaders (a record is told from an empty one)"
-_REPLACED: Final = "the same job (a record is told from another one in its place)"
-_KNOWN: Final = "it becomes known which record is in which batch"
-_RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_Numbers = dict[str, Any]
-
-
-class Section(NamedTuple):
-    """A part of a report: sentences, or a table."""
-
-    heading: str
-    sentences: tuple[str, ...]
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
+_LONGEST: Final = 300
+"""Characters of a field."""
+CITED_AS: Final = "fastacct"
+"""The key of the BibTeX entry in docs/references.md."""
 
 
 class Report(Record):
@@ -83,26 +69,23 @@ class Report(Record):
     job: Process
     delta: float
     neighbors: Relation
-    found: Bounds
-    summary: str
-    """One sentence for a paper."""
-    numbers: _Numbers
+    numbers: Numbers
     """All numbers, as JSON has them."""
 
     @cached
     def sections(self) -> tuple[Section, ...]:
-        """Its parts, from the template that holds the sentences."""
-        run = self.numbers["run"]
-        text = self._filled(
-            "sections.md.j2",
-            n=self.numbers,
-            summary=self.summary,
-            relation=RELATIONS[self.neighbors],
-            sampler=in_words(run.get("sampling", "poisson")) if self.numbers["is_run"] else "",
-            shuffled=_SHUFFLED,
-            known=_KNOWN,
-        )
-        return tuple(_parsed(f"\n{text}"))
+        """Its parts."""
+        return tuple(sections_of(self.numbers))
+
+    @cached
+    def summary(self) -> str:
+        """The guarantee in a sentence; and why it protects nobody, where that is so."""
+        return summary(self.numbers)
+
+    @cached
+    def verdict(self) -> str:
+        """Why the guarantee protects nobody: no finite epsilon, or attacks that nearly always succeed; else empty."""
+        return verdict(self.numbers)
 
     def part(self, heading: str) -> Section:
         """The section with a heading."""
@@ -123,21 +106,21 @@ class Report(Record):
         >>> import fastacct as fa
         >>> about = fa.report(fa.Gaussian(2.0), delta=1e-5)
         >>> print(about.render("appendix").splitlines()[0])
-        \\paragraph{Privacy.} Everything released satisfies ($\\varepsilon$, $\\delta$)-differential privacy with
+        \\paragraph{Privacy.} We release 1 times Gaussian(noise\\_multiplier=2.0).
         """
         kind = as_choice("format", format, tuple(FORMATS))
         if kind == "json":
             return as_json(self.numbers, indent=2)
-        return self._filled(FORMATS[kind], report=self, pictures=[*self._pictures()] if kind == "html" else [])
-
-    def _filled(self, template: str, **given: object) -> str:
+        template = FORMATS[kind]
         jinja = import_extra("jinja2", "report")
         folder = jinja.PackageLoader("fastacct.reports", "templates")
         page = jinja.Environment(loader=folder, autoescape=".html" in template, trim_blocks=True, lstrip_blocks=True)
-        page.filters |= {"tex": as_latex, "markdown": _markdown}
-        page.globals |= {"up": digits_up, "down": digits_down, "power": _power, "percent": _percent, "factor": _factor}
-        page.globals |= {"inf": math.inf, "short": "{:.3g}".format, "version": __version__}
-        text: str = page.get_template(template).render(**given)
+        page.filters |= {"tex": _latex, "markdown": _markdown}
+        page.globals |= {"percent": percent, "power": power, "at_most": at_most, "is_between": is_between}
+        page.globals |= {"meaning": meaning, "released": released, "version": __version__, "key": CITED_AS}
+        page.globals |= {"inf": math.inf, "widths": _widths}
+        pictures = [*self._pictures()] if kind == "html" else []
+        text: str = page.get_template(template).render(report=self, n=self.numbers, pictures=pictures)
         return text
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -160,13 +143,14 @@ class Report(Record):
     def _pictures(self) -> Iterator[tuple[str, str]]:
         """Pictures, and their names for who cannot see them."""
         about = both_ways(self.neighbors)
-        figure = plot.tradeoff({"at most": self.job}, marked=_FPR, thin=False, smallest=1e-5, neighbors=about)
+        figure = plot.tradeoff({"at most": self.job}, marked=FPR, thin=False, smallest=1e-5, neighbors=about)
         axis = figure.axes[0]
         for side in (axis.xaxis, axis.yaxis):
             side.set_ticks([1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0])
             side.set_major_formatter(lambda share, _: f"{100.0 * share:g} %")
         axis.set(title="At most what any attack finds", xlabel="unused, wrongly suspected", ylabel="used, recognized")
         figure.set_size_inches(5.0, 3.8)
+        spread(axis.texts)
         target = StringIO()
         figure.savefig(target, format="svg", metadata={"Date": None})
         yield "Used records recognized at most, over the share of unused ones wrongly suspected", target.getvalue()
@@ -177,11 +161,18 @@ def report(
     *,
     delta: float | str,
     title: str = "Privacy report",
+    subject: str | None = None,
+    data_set: str | None = None,
+    unit: str | None = None,
+    date: str | datetime.date | None = None,
+    vouched_by: str | None = None,
+    clipping_norm: float | None = None,
     **run: Unpack[Run],
 ) -> Report:
     """A report for those who have to rely on a number: what it promises, to whom, and what it does not promise.
 
-    **Guarantee.** Every epsilon and every success rate of an attack is a certified upper bound, rounded up.
+    **Guarantee.** Every epsilon and every success rate of an attack is a certified upper bound, rounded up to three
+    digits; delta is rounded up, too.
 
     Give a job, or a run of DP-SGD by the keywords of `dpsgd.epsilon`.  Of a run the report says more: how batches are
     drawn, and what other noise, lengths and batches would change.
@@ -190,8 +181,14 @@ def report(
     ----------
     job : Mechanism or Process, optional
     delta : float
-        Of the guarantee; with `records` also in words, "1/n".
+        Of the guarantee; with `records` also in words, "1/n".  At most a tenth of 1 / records is advised.
     title : str
+    subject, data_set, unit, vouched_by : str, optional
+        What is released, from which data, what one record is ("row"; "person", if all that belongs to a person is one
+        record), and who vouches for what is assumed.  A report says what is not stated.
+    date : str such as "2026-11-28" or datetime.date, optional
+    clipping_norm : float, optional
+        Of gradients; epsilon does not depend on it.
     neighbors : str
         As in `dpsgd.epsilon`.
     noise_multiplier, sample_rate, steps, records, batch_size, epochs, sampling, ...
@@ -205,123 +202,72 @@ def report(
     Raises
     ------
     TypeError, ValueError
-        A job and a run, or neither; arrays; what `epsilon` refuses.
+        A job and a run, or neither; arrays; what `epsilon` refuses; a field that is no text, or a date that is none.
 
     Examples
     --------
     >>> import fastacct as fa
     >>> run = dict(noise_multiplier=1.0408, records=50_000, batch_size=512, epochs=30)
-    >>> fa.report(**run, delta=1e-5).summary
-    'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 2.99976 at δ = 10⁻⁵.'
+    >>> fa.report(**run, delta=1e-6, unit="person", vouched_by="A. Turing").summary
+    'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 3.5 at δ = 10⁻⁶.'
     """
     relation, share = as_relation(run.pop("neighbors", "add_remove")), as_delta(delta, run)
     refused(run, ("accountant",), "a report is exact: give no {}")
     if (job is None) == (not run.keys() - {"records"}):
         raise TypeError("give either a job (and records, if need be) or the keywords of a run of DP-SGD")
-    if not isinstance(title, str):
-        raise TypeError(f"title must be a text, not {title!r}")
+    texts = {"title": title, "subject": subject, "data_set": data_set, "unit": unit, "vouched_by": vouched_by}
+    about: dict[str, object] = {name: _text(name, value) for name, value in texts.items() if value is not None}
+    if date is not None:
+        about["date"] = _date(date)
+    if clipping_norm is not None:
+        about["clipping_norm"] = as_number("clipping_norm", clipping_norm, POSITIVE)
     if (history := run.get("history")) is not None:
         run["history"] = [*history]
     whole = process_of(run) if job is None else as_process(job)
     if whole.shape or share.ndim:
         raise TypeError("a report is of one job and one delta: give plain numbers, no arrays")
     at = float(share)
-    found = epsilon_bounds(whole, delta=at, neighbors=relation)
-    numbers = _numbers(whole, at, relation, found)
-    numbers |= {"what_if": dict(_changes(whole, at, relation, run if job is None else {})), "is_run": job is None}
-    numbers |= {"run": {name: as_plain(value) for name, value in run.items()}}
-    upper = digits_up(found.upper)
-    summary = f"Everything released satisfies (ε, δ)-differential privacy with ε ≤ {upper} at δ = {_power(at)}."
-    return Report(in_one_line(title), whole, at, relation, found, summary, numbers)
+    numbers = numbers_of(whole, at, relation, run, is_run=job is None)
+    numbers |= {"about": about, "told": run_in_words(run) if job is None else {}}
+    numbers |= {"summary": summary(numbers), "verdict": verdict(numbers)}
+    return Report(str(about.pop("title")), whole, at, relation, numbers)
 
 
-def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _Numbers:
-    """What the report is about, and the numbers that are of any job."""
-    options: CurveOptions = {"neighbors": both_ways(relation)}  # attackers know both data sets
-    deltas = [float(f"{delta * 10.0**k:.12g}") for k in (2, 1, 0, -1, -2, -3) if delta * 10.0**k < 0.5]
-    others = [one for one in deltas if one != delta]
-    epsilons = dict(zip(others, np.asarray(epsilon(job, delta=others, neighbors=relation)).tolist(), strict=True))
-    tpr = dict(zip(_FPR, np.asarray(tpr_at_fpr(job, _FPR, **options)).tolist(), strict=True))
-    groups = ((k, _asked(partial(job.group, k), delta, relation)) for k in _GROUPS)
-    return {
-        "epsilon": float(found.upper),
-        "epsilon_lower": float(found.lower),
-        "status": found.status.name,
-        "delta": delta,
-        "neighbors": relation,
-        "job": [(f"{count:,.0f}", in_one_line(repr(mechanism))) for mechanism, count in job],
-        "fastacct_version": __version__,
-        "advantage": float(advantage(job, **options)),
-        "tpr_at_fpr": tpr,
-        "right_alarms": {share: right_alarms(tpr[_FPR[-1]], _FPR[-1], share) for share in _MEMBERS},
-        "epsilon_at": {one: epsilons.get(one, float(found.upper)) for one in deltas},
-        "groups": {k: value for k, value in groups if value is not None},
-    }
+def _text(name: str, value: object) -> str:
+    """A field in one line."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, not {value!r}")
+    line = in_one_line(value)
+    if not 0 < len(line) <= _LONGEST:
+        raise ValueError(f"{name} has {len(line)} characters; allowed: 1 to {_LONGEST}")
+    return line
 
 
-def right_alarms(tpr: float, fpr: float, members: float) -> float:
-    """The largest share of alarms that are right, if so many of all candidates are members."""
-    right, wrong = members * tpr, (1.0 - members) * fpr
-    return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(members > 0.0)
-
-
-def _asked(make: Callable[[], Process], delta: float, relation: Relation) -> tuple[float, float] | None:
-    """Epsilon, and the true positives of an attack, where something is proved."""
+def _date(value: object) -> str:
     try:
-        job = make()
-        found = epsilon(job, delta=delta, neighbors=relation), tpr_at_fpr(job, _FPR[-1], neighbors=both_ways(relation))
-    except (ValueError, TypeError):
-        return None
-    return float(found[0]), float(found[1])
+        day = value if isinstance(value, datetime.date) else datetime.date.fromisoformat(str(value))
+        return day.isoformat()[:10]
+    except ValueError:
+        raise ValueError(f"date = {value!r} is no date; write it as '2026-11-28'") from None
 
 
-def _changes(job: Process, delta: float, relation: Relation, run: Run) -> Iterator[tuple[str, tuple[float, float]]]:
-    """What would change epsilon and an attack, and to what."""
-    changes: dict[str, tuple[Callable[[], Process], Relation]] = {}
-    for name, factor, words in _CHANGES if run else ():
-        if (value := run.get(name)) is not None:
-            changes[words] = partial(process_of, cast("Run", {**run, name: factor * cast("float", value)})), relation
-    if run.get("sampling", "poisson") == "poisson" and {"records", "batch_size", "epochs"} <= run.keys():
-        changes[_SHUFFLED] = partial(process_of, cast("Run", {**run, "sampling": "shuffled"})), "zero_out"
-    if not run:
-        changes["the same once more"] = (lambda: job * 2), relation
-    if job != job.unsampled():
-        changes[_KNOWN] = job.unsampled, relation
-    if relation != "replace_one":
-        changes[_REPLACED] = (lambda: job), "replace_one"
-    for words, (make, under) in changes.items():
-        if (found := _asked(make, delta, under)) is not None:
-            yield words, found
+def _latex(text: str) -> str:
+    """Text for LaTeX, with quotes that open and close, and long code that breaks behind its signs."""
+    made = as_latex(re.sub(r'"([^"]*)"', r"``\1''", text))
+    behind = r"([(,=]|(?<!\d)\.)(?=\w)"
+    return re.sub(r"\S{24,}", lambda code: re.sub(behind, r"\1\\allowbreak{}", code[0]), made)
 
 
-# -- text -------------------------------------------------------------------------------------------------------
-
-
-def _percent(share: float) -> str:
-    return f"{digits_up(100.0 * share, 3)} %"
-
-
-def _factor(epsilon: float) -> str:
-    return digits_up(math.exp(epsilon), 3) if epsilon < 700.0 else "more than 1e304"
-
-
-def _power(number: float) -> str:
-    """A small number as a person writes it, rounded up: 10⁻⁵."""
-    digits, _, exponent = digits_up(number, 3).partition("e")
-    raised = f"10{str(int(exponent)).translate(_RAISED)}" if exponent else ""
-    return digits if not exponent else raised if digits == "1" else f"{digits} × {raised}"
-
-
-def _parsed(text: str) -> Iterator[Section]:
-    """The sections of the template: headings, sentences, and the rows of a table."""
-    for part in text.split("\n## ")[1:]:
-        heading, *lines = part.splitlines()
-        rows = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines if line.startswith("| ")]
-        yield Section(
-            heading, tuple(line[2:] for line in lines if line.startswith("* ")), (rows or [()])[0], tuple(rows[1:])
-        )
+def _widths(section: Section) -> list[float]:
+    """Parts of a line that columns take in LaTeX, with room between them."""
+    columns = len(section.columns)
+    first = 0.28 if section.columns[1] in ("stated", "this report") else 0.55
+    return [first, *[(0.95 - first - 0.03 * (columns - 1)) / (columns - 1)] * (columns - 1)]
 
 
 def _markdown(text: str) -> str:
     """Text for a cell or a heading of Markdown."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
+
+
+written_out({"neighbors": "Relation", **Run.__annotations__}, [report])

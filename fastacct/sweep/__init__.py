@@ -21,7 +21,7 @@ from fastacct.core.html import table
 from fastacct.core.inputs import DOMAINS, Reals, as_cells, check_memory
 from fastacct.core.labels import labels_of
 from fastacct.core.relations import as_relation
-from fastacct.core.words import did_you_mean, written_out
+from fastacct.core.words import did_you_mean, hinting, written_out
 from fastacct.run import Run, as_delta, parameters, refused
 from fastacct.sweep.cost import Estimate, estimate, in_memory
 from fastacct.sweep.grid import FIXED, TARGETS, Grid
@@ -47,6 +47,13 @@ _CONDITION: Final = (
 _LEAST: Final = ("noise_multiplier", "epochs", "steps")
 
 
+_HINTS: Final = {
+    "plot": "write fastacct.plot.epsilon_grid(sweep.compute())",
+    **dict.fromkeys(("run", "epsilon", "result", "values"), "compute() returns the grid, save(path) writes it"),
+    **dict.fromkeys(("to_dataframe", "to_csv", "to_pandas"), "write fastacct.feasible(sweep.compute())"),
+}
+
+
 class Sweep(Grid):
     """A grid that is not computed yet: made by `fastacct.sweep`.
 
@@ -59,6 +66,9 @@ class Sweep(Grid):
     >>> plan, plan.compute().epsilon.shape
     (Sweep(epsilon of 4 cells: noise_multiplier 2, sample_rate 1, steps 2, delta 1), (2, 1, 2, 1))
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = hinting(_HINTS)
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{name} {len(values)}" for name, values in self.axes.items())

@@ -21,7 +21,31 @@ from fastacct.testing import contract, derived, samples, statements
 from fastacct.testing.contract import Contract, ContractError
 from fastacct.testing.examples import examples
 
-__all__ = ["ContractError", "check_mechanism", "examples"]
+__all__ = ["CheckReport", "ContractError", "check_mechanism", "examples"]
+
+
+class CheckReport(tuple[str, ...]):
+    """What `check_mechanism` asked; as a tuple the names of the checks that were not finished in time, () if all were.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> from fastacct.testing import check_mechanism
+    >>> print(str(check_mechanism(fa.PureDP(0.3), neighbors="remove")).splitlines()[0])
+    PureDP(epsilon=0.3) passed 17 checks: remove
+    """
+
+    mechanism: Mechanism
+    relations: tuple[Relation, ...]
+    passed: tuple[str, ...]
+    """The names of the checks that were finished."""
+
+    def __str__(self) -> str:
+        rows = [f"{self.mechanism!r} passed {len(self.passed)} checks: {', '.join(self.relations)}", *self.passed]
+        rows += [f"not finished in time: {', '.join(self)}"] if self else []
+        return "\n  ".join(rows)
+
+    __repr__ = __str__
 
 
 def check_mechanism(
@@ -31,7 +55,7 @@ def check_mechanism(
     seconds: float | None = None,
     progress: Callable[[str], None] | None = None,
     delta_bounds: Callable[..., Bounds] = certified_delta,
-) -> tuple[str, ...]:
+) -> CheckReport:
     """Check what every mechanism has to satisfy; a `ContractError` says what it does not.
 
     What it says of one release is compared with itself, by sums over its losses that are none of the readers:
@@ -79,8 +103,9 @@ def check_mechanism(
     after so many, and one under way is finished.  `progress` is called with the name of each check before it starts,
     for instance `print`.  `delta_bounds` is checked instead of `fastacct.delta_bounds`: for canaries.
 
-    Returns the names of the checks that were not finished in time; () where all were.  A `ContractError` names the
-    mechanism, the relation, the verb and the values.
+    Returns a `CheckReport`, which prints what was checked; as a tuple it has the names of the checks that were not
+    finished in time, and is () where all were.  A `ContractError` names the mechanism, the relation, the verb and the
+    values.
 
     Examples
     --------
@@ -91,13 +116,20 @@ def check_mechanism(
     if seconds is not None and not seconds > 0.0:
         raise ValueError(f"seconds = {seconds!r} is out of range; allowed: (0, inf], or None for no limit")
     end = math.inf if seconds is None else time.monotonic() + seconds
-    skipped = []
-    for name, questions in _checks(mechanism, mechanism.relations if neighbors is None else (neighbors,), delta_bounds):
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
+    skipped, passed = list[str](), list[str]()
+    relations = mechanism.relations if neighbors is None else (neighbors,)
+    for name, questions in _checks(mechanism, relations, delta_bounds):
         if progress is not None and time.monotonic() < end:
             progress(name)
         if any(time.monotonic() >= end for _ in itertools.chain([None], questions)):
             skipped.append(name)
-    return tuple(skipped)
+        else:
+            passed.append(name)
+    report = CheckReport(skipped)
+    report.mechanism, report.relations, report.passed = mechanism, tuple(relations), tuple(passed)
+    return report
 
 
 def _checks(

@@ -33,6 +33,10 @@ _CLOSE: Final = 2e-4
 def check_statements(contract: Contract) -> Iterator[None]:
     """Losses against each other in both directions, against the divergence and against the pure guarantee."""
     for part in contract.parts:
+        pure = part.pure_epsilon(contract.relation)
+        contract.require(
+            pure >= 0.0, "pure_epsilon", f"of {part!r} is {pure!r}: at least 0, or inf where none is known"
+        )
         if (sides := contract.sums(part)) is not None:
             for low, high in dict.fromkeys(sides.values()):
                 good = low.total <= 1.0 + 1e-12 and 1.0 - 1e-12 <= high.total <= 1.0 + 1e-6
@@ -47,10 +51,6 @@ def check_statements(contract: Contract) -> Iterator[None]:
             _check_divergence(contract, part, sides)
             _check_largest(contract, part, sides)
             yield
-        pure = part.pure_epsilon(contract.relation)
-        contract.require(
-            pure >= 0.0, "pure_epsilon", f"of {part!r} is {pure!r}: at least 0, or inf where none is known"
-        )
         last = float(part.divergence(np.array([_LAST]), contract.relation)[0])
         most = math.inf if contract.relation == "add" else 1e-3 * pure + 1e-12  # that of the larger direction
         good = not math.isfinite(pure + last) or -1e-6 * pure - 1e3 / _LAST <= last - pure <= most

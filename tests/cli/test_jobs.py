@@ -157,6 +157,12 @@ def test_reports(file, tmp_path):
         "noise_multiplier": 1.0, "records": 50000, "batch_size": 512, "epochs": 30.0,
     }  # fmt: skip
     assert call(f"report {run} --delta 1e-6 --format markdown").stdout.startswith("# Privacy report")
+    fields = "--subject Model --data-set Reviews --unit person --date 2026-11-28 --vouched-by Turing --clipping-norm 1"
+    assert answer(f"report {run} --delta 1e-6 {fields}")["about"] == {
+        "subject": "Model", "data_set": "Reviews", "unit": "person", "vouched_by": "Turing", "date": "2026-11-28",
+        "clipping_norm": 1.0,
+    }  # fmt: skip
+    assert "is no date" in call(f"report {run} --delta 1e-6 --date tomorrow").stderr
     assert "batches twice as large" in call(f"report {run} --delta 1e-6").stdout
 
 

@@ -1,6 +1,5 @@
 """The C interface: a program compiled by `cc` alone has the bits of Python, and bad input gives the safe side."""
 
-import fcntl
 import math
 import os
 import re
@@ -14,6 +13,7 @@ import pytest
 
 import fastacct as fa
 from fastacct_ext import _kernels
+from tests import compiled as kept
 
 if shutil.which("cc") is None:
     pytest.skip("no C compiler named cc", allow_module_level=True)
@@ -105,27 +105,16 @@ def cc(*options, cwd=None):
     )
 
 
+def library(level):
+    """fastacct.c at an instruction-set level."""
+    flags = ("-O1",) if level == "no vectors" else ("-O2", "-fopenmp-simd", "-fno-math-errno", *FLAGS[level])
+    return kept.compiled(SOURCE, [*flags, "-Wall", "-Werror", "-c"], ".o")
+
+
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """From C text and an instruction-set level to a program; fastacct.c is compiled once a level for all workers."""
+    """From C text and an instruction-set level to a program."""
     folder = tmp_path_factory.mktemp("c")
-    shared = tmp_path_factory.getbasetemp()
-    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
-
-    @cache
-    def library(level):
-        done = shared / f"{level}.o"
-        with open(shared / f"{level}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not done.exists():
-                compile_library(level).rename(done)
-        return done
-
-    def compile_library(level):
-        flags = ["-O2", *(() if level == "no vectors" else ("-fopenmp-simd", "-fno-math-errno", *FLAGS[level]))]
-        made = cc(*flags, "-Wall", "-Werror", "-c", SOURCE, "-o", f"{level}.o", cwd=folder)
-        assert made.returncode == 0, made.stderr
-        return folder / f"{level}.o"
 
     @cache
     def program(text, level="baseline"):

@@ -10,7 +10,6 @@ import argparse
 import shutil
 import subprocess
 import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from tests.compiled import compiled
 
 if shutil.which("cc") is None:
     pytest.skip("no C compiler named cc", allow_module_level=True)
@@ -40,11 +40,10 @@ SEED = 1
 SEEDS = {"few added steps": 10, "a replaced record": 5}  # whose few lines see every rule
 
 
-def build(folder, name):
+def build(name):
     """A program of tests/kernels/sums."""
-    command = ["cc", *FLAGS, "-Wall", "-Wno-unused", "-Wno-misleading-indentation", "-Werror", "-I", fa.get_include()]
-    subprocess.run([*command, FOLDER / f"{name}.c", "-lm", "-o", folder / name], check=True)
-    return folder / name
+    flags = [*FLAGS, "-Wall", "-Wno-unused", "-Wno-misleading-indentation", "-Werror", "-I", fa.get_include()]
+    return compiled(FOLDER / f"{name}.c", flags, "", ["-lm"])
 
 
 def measure(program, *arguments):
@@ -61,16 +60,16 @@ def measure(program, *arguments):
 
 
 @pytest.fixture(scope="module")
-def lines(tmp_path_factory):
+def lines():
     """From a kind to what was measured of a few of its lines."""
-    program = build(tmp_path_factory.mktemp("sums"), "line")
+    program = build("line")
     return cache(lambda kind: measure(program, list(KINDS).index(kind), SEEDS.get(kind, SEED), KINDS[kind]))
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory):
+def rows():
     """What was measured on lattices."""
-    return measure(build(tmp_path_factory.mktemp("sums"), "lattice"), SEED, 200)
+    return measure(build("lattice"), SEED, 200)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,8 +126,8 @@ def test_bounds_of_the_rows_of_a_lattice_hold(rows):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 16])
-def test_bounds_of_the_moments_of_mixtures_hold(tmp_path_factory, seed):
-    found = measure(build(tmp_path_factory.mktemp("sums"), "moments"), seed, 1000)
+def test_bounds_of_the_moments_of_mixtures_hold(seed):
+    found = measure(build("moments"), seed, 1000)
     assert {name: one for name, one in found.items() if one[1]} == {}
     for name, least in (("loss", 0.05), ("log of P", 0.05), ("K", 0.02), ("K'", 0.01), ("K''", 0.01)):
         assert found[name][2] > least
@@ -137,9 +136,9 @@ def test_bounds_of_the_moments_of_mixtures_hold(tmp_path_factory, seed):
         assert found[name][2] > least
 
 
-def test_bounds_of_losses_that_are_data_hold(tmp_path_factory):
+def test_bounds_of_losses_that_are_data_hold():
     """Laplace's losses, whole or sampled, either direction, with and without atoms, on meshes that are too coarse."""
-    found = measure(build(tmp_path_factory.mktemp("sums"), "pieces"), SEED, 100)
+    found = measure(build("pieces"), SEED, 100)
     assert {name: one for name, one in found.items() if one[1]} == {}
     for name, least in (
         ("rule", 1e-3),
@@ -154,9 +153,9 @@ def test_bounds_of_losses_that_are_data_hold(tmp_path_factory):
         assert found[name][2] > least
 
 
-def test_bounds_of_windows_on_losses_that_are_data_hold(tmp_path_factory):
+def test_bounds_of_windows_on_losses_that_are_data_hold():
     """Of Gaussian losses above 0, samples with a replaced record, and samples: with a cap, a floor and a dip."""
-    found = measure(build(tmp_path_factory.mktemp("sums"), "edges"), SEED, 30)
+    found = measure(build("edges"), SEED, 30)
     assert {name: one for name, one in found.items() if one[1]} == {}
     for name, least in (
         ("rule", 1e-5),
@@ -181,13 +180,12 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     kinds = list(KINDS)[:-1]  # the last one is a single line
     broken = 0
-    with tempfile.TemporaryDirectory() as folder:
-        jobs = [(kind, build(Path(folder), "line"), i, options.seed) for i, kind in enumerate(kinds)]
-        others = [(name, build(Path(folder), name), options.seed) for name in ("lattice", "moments", "pieces", "edges")]
-        for kind, *command in [*jobs, *others]:
-            for name, (count, wrong, most) in measure(*command, options.lines // len(kinds)).items():
-                print(f"{kind:20} {name:48} {count:7} compared {wrong:4} broken, closest {most:.2g}", flush=True)
-                broken += wrong
+    jobs = [(kind, build("line"), i, options.seed) for i, kind in enumerate(kinds)]
+    others = [(name, build(name), options.seed) for name in ("lattice", "moments", "pieces", "edges")]
+    for kind, *command in [*jobs, *others]:
+        for name, (count, wrong, most) in measure(*command, options.lines // len(kinds)).items():
+            print(f"{kind:20} {name:48} {count:7} compared {wrong:4} broken, closest {most:.2g}", flush=True)
+            broken += wrong
     return int(broken > 0)
 
 

@@ -159,3 +159,72 @@ def test_a_sample_of_divergences_rests_on_both_directions(neighbors):
     one, both = (rdp(step.poisson(0.1), orders, neighbors=neighbors) for step in (TwoWays(0.1, 2.0), TwoWays(2.0, 2.0)))
     alone = rdp(TwoWays(0.1, 2.0), orders, neighbors=neighbors)
     assert (one >= np.minimum(both, alone)).all()
+
+
+@dataclass(frozen=True, eq=False)
+class PureAlone(Mechanism):
+    """A pure guarantee and nothing beside it."""
+
+    level: float
+
+    def pure_epsilon(self, relation):
+        return self.level
+
+
+def test_a_pure_guarantee_alone_composes_as_pure_dp():
+    for job, same in (
+        (PureAlone(0.3) * 30, fa.PureDP(0.3) * 30),
+        (PureAlone(0.3).poisson(0.1) * 30, fa.PureDP(0.3).poisson(0.1) * 30),
+        (PureAlone(0.3) + fa.Gaussian(3.0), fa.PureDP(0.3) + fa.Gaussian(3.0)),
+    ):
+        for relation in ADD_REMOVE:
+            assert epsilon_bounds(job, 1e-6, neighbors=relation) == epsilon_bounds(same, 1e-6, neighbors=relation)
+    assert epsilon(PureAlone(math.inf), delta=0.5) == math.inf
+    assert epsilon(PureAlone(1e6), delta=1e-6) == pytest.approx(1e6)
+
+
+@dataclass(frozen=True, eq=False)
+class Directed(Mechanism):
+    """Its guarantee of one direction is no guarantee of both."""
+
+    def pure_epsilon(self, relation):
+        return 0.1 if relation == "remove" else 1.0
+
+
+def test_a_pure_guarantee_is_taken_of_both_directions():
+    for relation in ("remove", "add", "add_remove"):
+        assert delta(Directed(), epsilon=0.0, neighbors=relation) == pytest.approx(math.tanh(0.5), rel=1e-9)
+
+
+HALF = fa.mechanism_kit.table([0.5, 0.5], [0.3, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ([0.1, 0.2], r"Mine.losses returned a list: it must return a fastacct.mechanism_kit.Pair, or None"),
+        (0.1, r"Mine.losses returned a float: it must"),
+        ((HALF, HALF), r"Mine.losses returned a tuple: it must"),
+        (HALF, r"Mine.losses returned a Bracket: it must"),
+        (fa.mechanism_kit.Pair(HALF, [0.1]), r"Mine.losses returned a Pair whose add is a list: it must be a loss"),
+    ],
+)
+def test_losses_of_another_type_are_answered_by_name(returned, message):
+    class Mine(Mechanism):
+        def losses(self, relation):
+            return returned
+
+    for call in (lambda: epsilon(Mine() * 3, delta=1e-6), lambda: rdp(Mine(), 2.0), lambda: fa.tradeoff(Mine(), 0.1)):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+def test_tables_of_the_kit_are_checked():
+    table = fa.mechanism_kit.table
+    for p, q, message in (
+        ([0.5, 0.4], [0.5, 0.5], "sum"),
+        ([0.5, 0.5], [1.0], "one length"),
+        ([1.5, -0.5], [0.5, 0.5], "out of range"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            table(p, q)

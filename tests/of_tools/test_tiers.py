@@ -6,11 +6,13 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests import costs, near, tiers
 
 TABLE = {
-    "functions": {"a/test_a.py": {"test_b": 7.0}},
+    "functions": {"a/test_a.py": {"test_b": 6.4}},
     "dear": {"a/test_a.py": {"test_b[2]": 6.0, "test_c": 3.0}},
 }
 FILES = sorted(path.relative_to(costs.TESTS).as_posix() for path in costs.TESTS.rglob("test_*.py"))
@@ -91,6 +93,11 @@ def test_measured_seconds_take_the_place_of_those_of_their_files(tmp_path, monke
         ("fastacct/readers/job.py", "whole/test_compositions.py"),
         ("fastacct_ext/include/line/capped_tail.h", "kernels/line/test_capped_line.py"),
         ("fastacct_ext/include/exact/one_step.h", "verbs/test_dpsgd.py"),
+        ("fastacct/samplers/poisson.py", "samplers/test_poisson.py"),
+        ("fastacct/losses/measure.py", "losses/test_measure.py"),
+        ("fastacct_ext/include/density/panel.h", "kernels/density/test_panel.py"),
+        ("fastacct_ext/include/renyi/order_series.h", "kernels/renyi/test_order_series.py"),
+        ("fastacct_ext/include/loss/share.h", "kernels/loss/test_share.py"),
     ],
 )
 def test_tests_of_a_file_are_found_and_keep_to_their_seconds(file, test):
@@ -99,6 +106,37 @@ def test_tests_of_a_file_are_found_and_keep_to_their_seconds(file, test):
     assert test in {one[0] for one in found}
     assert sum(near.cost(one, table) for one in found[1:]) <= near.SECONDS
     assert near.chosen(near.ROOT / file, -1.0) == found[:1]  # what costs nothing has room in any case
+
+
+def test_quick_has_a_fifth_of_the_examples():
+    seen = []
+
+    @settings(max_examples=50, database=None)
+    @given(st.integers())
+    def test(number):
+        seen.append(number)
+
+    tiers.with_fewer_examples(test)
+    test()
+    assert 1 <= len(seen) <= 10
+    tiers.with_fewer_examples(lambda: None)  # which has no settings
+
+
+def test_of_a_function_quick_runs_the_cases_that_take_half_a_second():
+    cases = [f"tests/a/test_a.py::test_b[{i}]" for i in range(300)]
+    table = {"functions": {"a/test_a.py": {"test_b": 10.0, "test_c": 1.5}}, "dear": {"a/test_a.py": {"test_b[2]": 6.0}}}
+    cheap = [one for one in cases if costs.is_cheap(table, one)]
+    assert 25 <= len(cheap) <= 50  # of four seconds beside the dear one
+    assert cases[2] not in cheap
+    assert cheap == [one for one in cases if costs.is_cheap(table, one)]
+    assert costs.is_cheap(table, "tests/a/test_a.py::test_c")  # Hypothesis may take five, of which quick has one
+
+
+def test_what_hypothesis_draws_is_dear_above_five_seconds(tmp_path, monkeypatch):
+    monkeypatch.setattr(costs, "TABLE", tmp_path / "costs.json")
+    cases = {f"tests/verbs/test_gdp.py::test_{name}": cost for name, cost in (("a", 4.0), ("b", 4.0), ("c", 6.0))}
+    costs.write(cases, {"tests/verbs/test_gdp.py::test_b", "tests/verbs/test_gdp.py::test_c"})
+    assert list(costs.read()["dear"]["verbs/test_gdp.py"]) == ["test_a", "test_c"]
 
 
 def test_the_option_leaves_out_what_is_not_of_the_tier():

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from xml.etree import ElementTree
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.core.words import as_latex
-from fastacct.reports import written
+from fastacct.reports import numbers as numbers_of_reports
 from fastacct.reports.written import FORMATS
 
 RUN = {"noise_multiplier": 1.0408, "records": 50_000, "batch_size": 512, "epochs": 30}
@@ -51,7 +52,7 @@ def test_every_format_has_the_guarantee_rounded_up(what, format):
     found = fa.report(**what, delta=1e-6)
     text = found.render(format)
     shown = found.summary.split("ε ≤ ")[1].split(" ")[0]
-    assert float(shown) >= found.numbers["epsilon"] > float(shown) - 1e-4
+    assert float(shown) >= found.numbers["epsilon"] > float(shown) * (1.0 - 1e-2)
     assert shown in text
     assert "adding or removing one record" in text
     assert "{" not in text.replace("\\", "") or format in ("latex", "appendix", "html")
@@ -59,9 +60,11 @@ def test_every_format_has_the_guarantee_rounded_up(what, format):
 
 def test_a_report_without_a_finite_epsilon_is_a_report():
     found = fa.report(fa.Gaussian(0.0), delta=1e-5)
-    assert "ε ≤ inf" in found.summary
+    assert found.summary == "No finite ε is proved at δ = 10⁻⁵: at this δ nothing is promised."
     assert json.loads(found.render("json"))["epsilon"] == "inf"
-    assert "more than 1e304 times" in str(found)
+    for format in FORMATS:
+        assert "nothing is promised" in found.render(format)
+        assert not re.search(r"\binf\b", found.render(format)) or format == "json"
 
 
 def test_the_page_is_one_file_with_a_picture(tmp_path):
@@ -138,7 +141,8 @@ def test_what_a_report_refuses():
 
 def test_a_large_delta_is_warned_of_and_a_small_one_is_not():
     assert "Choose a smaller δ: it is 0.5 divided by the number of records" in str(fa.report(**RUN, delta=1e-5))
-    assert "Choose a smaller" not in str(fa.report(**RUN, delta=1e-7))
+    for delta in (1e-6, 2e-6):  # at most a tenth of 1 / records
+        assert "Choose a smaller" not in str(fa.report(**RUN, delta=delta))
 
 
 @pytest.mark.parametrize("delta", [1.0049e-5, 1 / 300, 1.2345e-7, 0.00123456])
@@ -167,7 +171,7 @@ def test_plain_words_say_the_conditions_and_what_people_with_several_records_hav
     found = fa.report(**RUN, delta=1e-5)
     plain = " ".join(found.part("In plain words").sentences)
     assert "one of the 50,000 rows" in plain
-    assert f"have 5 rows, up to {math.ceil(1000 * found.numbers['groups'][5][1]) / 10:g}" in plain
+    assert f"have 5 records, on average at most {math.ceil(1000 * found.numbers['groups'][5][1]) / 10:g}" in plain
     assert "This report does not check them" in plain
     assert len(found.part("What is assumed").rows) == 5
 
@@ -264,6 +268,13 @@ def test_steps_of_a_plan_are_those_that_count():
         assert fa.plan(**goal, batch_size=[300], epochs=[3])["steps"][0] == steps
 
 
+def test_steps_of_several_passes_an_epoch_are_counted():
+    goal = {"records": 1000, "epsilon": 30.0, "delta": 1e-5, "sampling": "allocation", "selected": 2}
+    table = fa.plan(**goal, batch_size=[300], epochs=[3])
+    assert table["steps"][0] == 18  # floor(2 * 1000 / 300) an epoch
+    assert table["noise_on_average"][0] == table["noise_on_mean"][0] / math.sqrt(18)
+
+
 def test_what_a_plan_refuses():
     for wrong in ({"batch_size": [0.5]}, {"epochs": [0]}, {"records": [1000, 2000]}):
         with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
@@ -316,7 +327,7 @@ def test_after_and_history_are_the_same():
 
 
 def test_a_report_asks_no_epsilon_twice(monkeypatch):
-    plain, bounds, asked = written.epsilon, written.epsilon_bounds, []
+    plain, bounds, asked = numbers_of_reports.epsilon, numbers_of_reports.epsilon_bounds, []
 
     def noted(of):
         def ask(job, *, delta, neighbors):
@@ -325,8 +336,8 @@ def test_a_report_asks_no_epsilon_twice(monkeypatch):
 
         return ask
 
-    monkeypatch.setattr(written, "epsilon", noted(plain))
-    monkeypatch.setattr(written, "epsilon_bounds", noted(bounds))
+    monkeypatch.setattr(numbers_of_reports, "epsilon", noted(plain))
+    monkeypatch.setattr(numbers_of_reports, "epsilon_bounds", noted(bounds))
     job = fa.Gaussian(2.0) * 3
     numbers = fa.report(job, delta=1e-5).numbers
     assert len(asked) == len(set(asked))

@@ -275,3 +275,18 @@ def test_the_contract_keeps_to_its_time_and_says_what_it_left_out():
     assert shown[-1] == "epsilon and delta, remove"
     with pytest.raises(ValueError, match=r"seconds = 0\.0"):
         check_mechanism(fa.PureDP(0.3), seconds=0.0)
+
+
+def test_a_report_prints_what_was_checked():
+    report = check_mechanism(fa.PureDP(0.3), neighbors="remove")
+    assert not report
+    assert report == ()
+    assert len(report.passed) == len(set(report.passed)) >= 17
+    assert str(report).startswith(f"PureDP(epsilon=0.3) passed {len(report.passed)} checks: remove\n")
+    assert all(name in repr(report) for name in report.passed)
+    late = check_mechanism(fa.PureDP(0.3), neighbors="remove", seconds=1e-9)
+    assert late
+    assert not late.passed
+    assert f"not finished in time: {late[0]}, " in str(late)
+    with pytest.raises(TypeError, match="mechanism must be a mechanism"):
+        check_mechanism(fa.PureDP)

@@ -1,19 +1,22 @@
 """What tests cost, in seconds of process time, written to tests/costs.json: python -m tests.costs [file ...].
 
 The tests run one after the other in one process, those of the named files or all of them.  `functions` has the sum of
-all cases of a function, `dear` the cases that take more than a second.  A fixture that cases share counts with each of
-them in equal parts; processes that a test starts and waits for count too.  Rows of files that did not run are kept.
+all cases of a function, `dear` the cases that take more than a second; those of Hypothesis may take five, since
+`make quick` has a fifth of the examples.  A fixture that cases share counts with each of them in equal parts; processes
+that a test starts and waits for count too.  Rows of files that did not run are kept.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Container, Generator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -21,8 +24,10 @@ TESTS = Path(__file__).resolve().parents[1]
 TABLE = TESTS / "costs.json"
 #: Slow to import, and so imported before the first test that uses them pays for all.
 LIBRARIES = ("mpmath", "scipy.stats", "numba", "xarray", "pandas", "zarr", "dask.array", "matplotlib.pyplot")
-#: Process time of a case that `make quick` runs.
-LIMIT = 1.0
+#: Process time of a case that `make quick` runs, and of all that it runs of a function with such cases.
+LIMIT, SHARE = 1.0, 0.5
+#: Examples of Hypothesis that `make quick` has one of.
+FEWER = 5
 
 #: By what is measured (functions, dear), file and function or case.
 Table = dict[str, dict[str, dict[str, float]]]
@@ -39,10 +44,18 @@ def read() -> Table:
     return json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {"functions": {}, "dear": {}}
 
 
-def is_dear(table: Table, nodeid: str) -> bool:
-    """Whether a case takes more than a second. One that was never measured counts as cheap."""
+def is_cheap(table: Table, nodeid: str) -> bool:
+    """Whether a case is of those of its function that together take half a second: drawn by their names.
+
+    One that was never measured is cheap.
+    """
     file, case = named(nodeid)
-    return case in table["dear"].get(file, {})
+    dear, function = table["dear"].get(file, {}), case.partition("[")[0]
+    if case in dear or case == function:
+        return case not in dear
+    others = sum(cost for one, cost in dear.items() if one.startswith(f"{function}["))
+    seconds = table["functions"].get(file, {}).get(function, 0.0) - others
+    return crc32(case.encode()) % max(1, math.ceil(seconds / SHARE)) == 0
 
 
 def spent() -> float:
@@ -55,6 +68,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.own: dict[str, float] = {}
+        self.drawn: set[str] = set()
         self.users: dict[object, list[str]] = defaultdict(list)
         self.fixtures: dict[object, float] = defaultdict(float)
         self.inner: list[float] = [0.0]
@@ -86,6 +100,8 @@ class Watch:
         try:
             return (yield)
         finally:
+            if hasattr(getattr(item, "obj", None), "hypothesis"):
+                self.drawn.add(item.nodeid)
             self.own[item.nodeid] = spent() - start - self.inner[-1]
             asked = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
             for one in (one for found in asked.values() for one in found):
@@ -96,17 +112,17 @@ class Watch:
         for one, seconds in self.fixtures.items():
             for nodeid in self.users[one]:
                 cases[nodeid] += seconds / len(self.users[one])
-        write(cases)
+        write(cases, self.drawn)
 
 
-def write(cases: dict[str, float]) -> None:
-    """The table, with what was measured in place of the rows of the files that ran."""
+def write(cases: dict[str, float], drawn: Container[str] = ()) -> None:
+    """The table, with what was measured in place of the rows of the files that ran; of `drawn` by Hypothesis."""
     made: Table = {"functions": defaultdict(dict), "dear": defaultdict(dict)}
     for nodeid, cost in sorted(cases.items()):
         file, case = named(nodeid)
         functions, function = made["functions"][file], case.partition("[")[0]
         functions[function] = round(functions.get(function, 0.0) + cost, 3)
-        if cost > LIMIT:
+        if cost > LIMIT * (FEWER if nodeid in drawn else 1):
             made["dear"][file][case] = round(cost, 1)
     measured = made["functions"].keys()
     for kind, rows in read().items():

@@ -1,16 +1,10 @@
-"""Entries of the kernels' ledgers that were taken out one by one: python -m tests.kernel_mutants [part of a row ...].
+"""Entries of the kernels' ledgers that were taken out one by one: python -m tests.take_out runs them.
 
 As mutants.py, for rules in C headers: each row is a header, a piece of its text and what stands there without the rule,
 and a test.  No row needs a build of the package: tests/kernels/test_direct_sums.py compiles its programs from the
 headers of the scratch copy, kernel_parts.py the functions of tests/kernels/parts (3 to 8 s a row), and elsewhere
 kernel_hook.py what draws a line.  All rows take 15 to 35 minutes.
 """
-
-from __future__ import annotations
-
-import sys
-
-from tests.mutants import take_out
 
 SUMS = "kernels/direct_sums test_bounds_of_a_line_hold and "
 ROWS = "kernels/direct_sums test_bounds_of_the_rows"
@@ -254,7 +248,3 @@ MUTANTS = (
     (STEP, "r.lower = d > slip ? log(d - slip) : -INFINITY;", "r.lower = d > slip ? log(d) : -INFINITY;", TWO_MASSES),
 )
 # fmt: on
-
-
-if __name__ == "__main__":
-    sys.exit(take_out(MUTANTS, "fastacct_ext/include", sys.argv[1:], "-p", "tests.kernel_hook"))

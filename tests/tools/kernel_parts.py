@@ -1,24 +1,18 @@
 """Functions of the kernels' headers for tests, with budgets that starve one error after another: the C sources in
 tests/kernels/parts, compiled from the headers as they are, without the package's build.
-
-What is compiled is kept beside pytest's cache, under a hash of all that the compiler reads.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
 import shutil
-import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.compiled import compiled
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / ".pytest_cache" / "kernel_parts"
 PLAIN = ("answers",)
 """What is large, and compiled without optimisation: 2 s instead of 5 s."""
 FLAGS = [
@@ -33,16 +27,8 @@ def library(name: str) -> ctypes.CDLL:
     if shutil.which("cc") is None:
         pytest.skip("no C compiler named cc")
     source = Path(__file__).parents[1] / "kernels" / "parts" / f"{name}.c"
-    compiler = ["cc", "-O0" if name in PLAIN else "-O1", *FLAGS]
-    read = subprocess.run([*compiler, "-E", "-P", source], capture_output=True, check=True).stdout
-    made = KEPT / f"{name}-{hashlib.sha256(read).hexdigest()[:24]}.so"
-    if not made.exists():
-        KEPT.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=KEPT) as folder:
-            new = Path(folder) / made.name
-            subprocess.run([*compiler, "-shared", source, "-lm", "-o", new], check=True)
-            os.replace(new, made)  # another process may have made it meanwhile
-    return ctypes.CDLL(str(made))
+    flags = ["-O0" if name in PLAIN else "-O1", *FLAGS, "-shared"]
+    return ctypes.CDLL(str(compiled(source, flags, ".so", ["-lm"])))
 
 
 def call(name: str, function: str, *numbers: float, lists: tuple[list[float], ...] = (), answers: int) -> list[float]:

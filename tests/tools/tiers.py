@@ -1,6 +1,7 @@
 """Which tests run when: `pytest --tier=quick` and the other tiers.  python -m tests.tiers lists what `make test` lacks.
 
-make quick     what takes at most a second of process time (tests/costs.json), and what QUICK names
+make quick     cases of at most a second of process time, of each function for half a second, and what QUICK names
+               (tests/costs.json has the seconds)
 make test      all but form and campaigns
 make lint      form of the code: rooms, imports, types, words of messages
 make docs      form of the pages: links, sentences, tables, examples
@@ -20,6 +21,8 @@ import pytest
 
 from tests import costs
 
+#: Where Hypothesis keeps the settings of a test.
+SETTINGS = "_hypothesis_internal_use_settings"
 TIERS = ("quick", "test", "lint", "docs", "campaign")
 
 #: What tests form, a folder or how a case begins, and the target that runs it.
@@ -30,28 +33,53 @@ FORM = {
 }
 
 PAIRS = "whole/test_compositions.py::test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less"
+SUMS = "whole/test_compositions.py::test_divergences_of_all_pairs_of_examples_add_up"
+VERBS = "whole/test_all_verbs.py::test_arrays_are_one_by_one_and_refusals_plain"
+LAPLACE = "verbs/test_jit.py::test_laplace_noise_of_any_scale_is_the_built_in"
+TABLES = "verbs/test_privacy_loss.py::test_300_random_pairs_of_tables"
+MOMENTS = "verbs/test_moments.py::test_second_moments_of_300_random_pairs"
+SQUARES = "mechanisms/test_batches.py::test_all_records_next_to_where_squares_overflow_are_answered"
+ORACLE = "the oracle against itself; its values are stored"
 #: Too dear for every change: how a case begins, and what stands in for it.
 CAMPAIGN = {
-    f"{PAIRS}[Gaussian(noise_multiplier=8.0).with_replacement(": "it stands second beside all other kinds",
-    f"{PAIRS}[GOPA(": "it stands second beside all other kinds",
-    "whole/test_compositions.py::test_divergences_of_all_pairs_of_examples_add_up[zero_out]": "three other relations",
-    "verbs/test_jit.py::test_laplace_noise_of_any_scale_is_the_built_in[50.0-difference]": "five other scales",
-    "verbs/test_jit.py::test_laplace_noise_of_any_scale_is_the_built_in[500.0-difference]": "the loss at this scale",
+    f"{PAIRS}[0-Gaussian(noise_multiplier=8.0).with_replacement(": "it stands second beside other kinds",
+    f"{PAIRS}[0-GOPA(": "it stands second beside other kinds",
+    f"{PAIRS}[1-": "a third of the pairs, of each kind others",
+    f"{PAIRS}[2-": "a third of the pairs, of each kind others",
+    f"{SUMS}[0-zero_out]": "three other relations",
+    f"{SUMS}[1-": "a third of the pairs",
+    f"{SUMS}[2-": "a third of the pairs",
+    f"{VERBS}[1-": "every other target, of each job others",
+    f"{LAPLACE}[0.3-difference]": "two other scales",
+    f"{LAPLACE}[2.0-difference]": "two other scales",
+    f"{LAPLACE}[50.0-difference]": "two other scales",
+    f"{LAPLACE}[500.0-difference]": "the loss at this scale",
+    **{f"{TABLES}[{block}]": "the first hundred" for block in range(2, 6)},
+    **{f"{MOMENTS}[{block}]": "the first hundred" for block in range(2, 6)},
+    f"{SQUARES}[1e+154-zero_out]": "it is asked at 1e300",
+    f"{SQUARES}[1e+300-replace_one]": "it is asked at 1e154",
+    "mechanisms/compiled/test_extremes.py::test_selections_of_compiled": "that both are in a process",
     "kernels/line/test_added_steps.py::test_the_usual_line_is_the_oracle_s[three steps]": "five and ten steps",
-    "reference/test_exact.py::test_both_directions": "the oracle against itself; published values stay",
-    "reference/test_exact.py::test_contour_": "the oracle against itself; published values stay",
-    "reference/test_exact.py::test_directions_obey": "the oracle against itself; published values stay",
-    "reference/test_exact.py::test_epsilon_inverts": "the oracle against itself; published values stay",
-    "reference/test_truths.py::test_a_sample_is_reproduced": "the oracle against itself; its values are stored",
-    "kernels/loss/test_windows.py::test_few_steps_need_no_grid[2]": "1, 7 and 300 steps",
-    "kernels/loss/test_windows.py::test_few_steps_need_no_grid[40]": "1, 7 and 300 steps",
+    "reference/test_exact.py::test_both_directions": ORACLE,
+    "reference/test_exact.py::test_contour_": ORACLE,
+    "reference/test_exact.py::test_directions_obey": ORACLE,
+    "reference/test_exact.py::test_epsilon_inverts": ORACLE,
+    "reference/test_truths.py::test_a_sample_is_reproduced": ORACLE,
+    "kernels/loss/test_windows.py::test_few_steps_need_no_grid[2]": "1 and 300 steps",
+    "kernels/loss/test_windows.py::test_few_steps_need_no_grid[7]": "1 and 300 steps",
+    "kernels/loss/test_windows.py::test_few_steps_need_no_grid[40]": "1 and 300 steps",
 }
 
-#: In quick whatever they cost: they notice what special tests do not (a direction, a count, a relation).
+#: In quick whatever they cost: they notice what special tests do not (a direction, a count, a
+#: relation), and each entry of the ledgers of lines.
 QUICK = (
     "testing/test_contract.py::test_contract[PairOf",
     "testing/test_contract.py::test_contract[GaussianMixture(",
     "testing/test_contract.py::test_the_contract_catches_directions_that_are_exchanged[",
+    "kernels/test_direct_sums.py::test_bounds_of_a_line_hold",
+    "kernels/test_direct_sums.py::test_bounds_of_losses_that_are_data_hold",
+    "kernels/test_direct_sums.py::test_bounds_of_the_moments_of_mixtures_hold",
+    "kernels/test_direct_sums.py::test_bounds_of_the_rows_of_a_lattice_hold",
 )
 
 
@@ -63,7 +91,7 @@ def home(nodeid: str, table: costs.Table) -> str:
             return target
     if case.startswith(tuple(CAMPAIGN)):
         return "campaign"
-    return "test" if costs.is_dear(table, nodeid) and not case.startswith(QUICK) else "quick"
+    return "quick" if costs.is_cheap(table, nodeid) or case.startswith(QUICK) else "test"
 
 
 def runs(tier: str, nodeid: str, table: costs.Table) -> bool:
@@ -76,6 +104,13 @@ def reads(tier: str, file: str) -> bool:
     """Whether a file may have cases of a tier, so that it has to be imported for it."""
     homes = {target for begin, target in FORM.items() if file.startswith(begin.partition("::")[0])}
     return tier in homes if tier in FORM.values() else not file.startswith(tuple(FORM))
+
+
+def with_fewer_examples(test: object) -> None:
+    """Give a test of Hypothesis a fifth of its examples."""
+    own = getattr(test, SETTINGS, None)
+    if own is not None:
+        setattr(test, SETTINGS, type(own)(own, max_examples=max(1, own.max_examples // costs.FEWER)))
 
 
 class Listing:

@@ -160,17 +160,17 @@ def test_orders_below_1_of_gaussians_and_laplace_noise(order):
 
 def test_tables_are_compared_in_both_directions():
     p, q = [0.5, 0.5, 0.0], [0.25, 0.5, 0.25]
-    assert fa.divergence((p, q), math.inf).upper == pytest.approx(math.log(2.0), rel=1e-12)
+    assert fa.divergence((p, q), math.inf, neighbors="remove").upper == pytest.approx(math.log(2.0), rel=1e-12)
     assert fa.divergence((p, q), math.inf, neighbors="add").upper == math.inf
-    assert fa.divergence((q, p), 2.0).upper == math.inf
-    found = fa.divergence((p, q), 0.0)
+    assert fa.divergence((q, p), 2.0, neighbors="remove").upper == math.inf
+    found = fa.divergence((p, q), 0.0, neighbors="remove")
     assert found.lower <= math.log(4.0 / 3.0) <= found.upper * (1 + 1e-12)
     assert found.upper == pytest.approx(math.log(4.0 / 3.0), rel=1e-9)
 
 
 def test_where_delta_is_a_line_the_rounding_of_steps_is_paid():
     small = 0.5 * math.exp(-30.0)
-    loss = fa.privacy_loss(fa.from_pmf([0.5, 0.5], [small, 1.0 - small]))
+    loss = fa.privacy_loss(fa.from_pmf([0.5, 0.5], [small, 1.0 - small]), neighbors="remove")
     found = loss.exceeds(np.random.default_rng(0).uniform(0.1, 29.9, 300))
     assert np.all(found.lower <= 0.5)
     assert np.all(found.upper >= 0.5)
@@ -225,15 +225,15 @@ def test_bad_input_is_named(call, error, message):
     ],
 )
 def test_orders_next_to_0_and_1_with_an_infinite_loss(p, q, order, true):
-    found = fa.divergence((p, q), order)
+    found = fa.divergence((p, q), order, neighbors="remove")
     assert found.lower <= true * (1 + 1e-8)
     assert found.upper >= true * (1 - 1e-8)
 
 
 def test_tables_that_add_up_to_1_within_1e_12_only():
-    found = fa.privacy_loss(fa.from_pmf([0.3, 0.7], [0.5, 0.5 - 9e-13])).exceeds(0.0)
+    found = fa.privacy_loss(fa.from_pmf([0.3, 0.7], [0.5, 0.5 - 9e-13]), neighbors="remove").exceeds(0.0)
     assert found.lower <= 0.7 <= found.upper
-    loss = fa.privacy_loss(fa.from_pmf([0.5, 0.5 - 9e-13], [0.3, 0.7]))
+    loss = fa.privacy_loss(fa.from_pmf([0.5, 0.5 - 9e-13], [0.3, 0.7]), neighbors="remove")
     found = loss.exceeds(-0.3364712366230129)
     assert found.lower <= 0.5 <= found.upper
     bounds = loss.quantile(0.5)
@@ -293,9 +293,40 @@ def test_quantiles_of_few_losses_are_at_them(p):
     for beta in (0.9, 0.31, 0.05, 1e-4, 1e-12):
         tails = {x: mp.fsum(m for y, m in masses.items() if y > x) for x in masses}
         true = float(min(x for x, tail in tails.items() if tail <= beta))
-        found = fa.privacy_loss(fa.from_pmf(p, q) * count).quantile(beta)
+        found = fa.privacy_loss(fa.from_pmf(p, q) * count, neighbors="remove").quantile(beta)
         assert found.lower - 1e-12 <= true <= found.upper + 1e-12
         assert found.upper - found.lower <= 1e-5 * (1.0 + abs(true))
+
+
+SKEWED = [
+    fa.Gaussian(1.0).poisson(0.1) * 10,
+    fa.from_pmf([0.6, 0.3, 0.1], [0.3, 0.3, 0.4]) * 2,
+    fa.Gaussian(2.0) + fa.Laplace(3.0).poisson(0.2),
+]
+
+
+@pytest.mark.parametrize("job", SKEWED, ids=str)
+def test_without_a_direction_every_answer_is_the_larger_one_of_both(job):
+    both, *ways = (fa.privacy_loss(job, **way) for way in ({}, {"neighbors": "remove"}, {"neighbors": "add"}))
+    asked = [lambda loss: loss.mean, lambda loss: loss.variance, lambda loss: loss.concentration]
+    asked += [lambda loss: loss.divergence(0.5), lambda loss: loss.divergence(3.0)]
+    asked += [lambda loss: loss.exceeds([-0.3, 0.4]), lambda loss: loss.quantile(0.1)]
+    for ask in asked:
+        one, other = (np.stack(ask(way)[:2]) for way in ways)
+        assert np.array_equal(np.stack(ask(both)[:2]), np.maximum(one, other))
+    assert fa.privacy_loss(job, neighbors="add_remove").mean == both.mean
+    found = fa.divergence(job, [0.5, 3.0])
+    sides = [fa.divergence(job, [0.5, 3.0], neighbors=way) for way in ("remove", "add")]
+    assert np.array_equal(found.upper, np.maximum(*(side.upper for side in sides)))
+    assert [found.upper[1], found.lower[1]] == [getattr(fa.divergence(job, 3.0), end) for end in ("upper", "lower")]
+
+
+def test_the_order_of_a_divergence_has_its_former_name_for_a_release():
+    with pytest.warns(DeprecationWarning, match="order is called orders"):
+        found = fa.divergence(fa.Gaussian(1.0), order=2.0)
+    assert found == fa.divergence(fa.Gaussian(1.0), orders=2.0)
+    with pytest.raises(TypeError, match="give orders, and no order"):
+        fa.divergence(fa.Gaussian(1.0), order=2.0, orders=2.0)
 
 
 @pytest.mark.parametrize(("left", "most"), [(0.0, 20_000), (1e-3, 2_000)])

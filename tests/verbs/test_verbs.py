@@ -1,9 +1,12 @@
 """The verbs of a job: their arguments, and a run of DP-SGD in place of the job, to the last bit."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 import fastacct as fa
+from tests.public_calls import default_of, public
 
 NOISE = np.array([0.9, 2.0])
 RUNS = {
@@ -27,6 +30,7 @@ TARGETS = {
     "delta": {"epsilon": 0.7},
     "delta_lower": {"epsilon": 0.7},
     "delta_bounds": {"epsilon": 0.7},
+    "log_delta": {"epsilon": 0.7},
     "log_delta_bounds": {"epsilon": 0.7},
     "rdp": {"orders": 3.0},
     "rdp_bounds": {"orders": 3.0},
@@ -39,10 +43,12 @@ TARGETS = {
     "bayes_risk": {"members": 0.3},
     "bayes_risk_bounds": {"members": 0.3},
     "positive_predictive_value": {"fpr": 0.1, "members": 0.3},
+    "positive_predictive_value_bounds": {"fpr": 0.1, "members": 0.3},
+    "gdp_bounds": {"delta_floor": 1e-3},
     "gdp": {"delta_floor": 1e-3},
 }
 """The verbs that take jobs with arrays, and a target of each."""
-ONE = {"explain": {"delta": 1e-4}, "privacy_loss": {}, "divergence": {"order": 2.0}}
+ONE = {"explain": {"delta": 1e-4}, "privacy_loss": {}, "divergence": {"orders": 2.0}}
 """The verbs of one job in plain numbers."""
 
 
@@ -149,3 +155,105 @@ RUN = {"noise_multiplier": 2.0, "sample_rate": 0.1, "steps": 5}
 def test_a_job_or_a_run_not_both_and_no_other_words(call, message):
     with pytest.raises(TypeError, match=message):
         call()
+
+
+def test_every_verb_that_answers_a_number_has_bounds_with_it_inside():
+    job = fa.Gaussian(2.0).poisson(0.1) * 9 + fa.Laplace(4.0)
+    for verb, target in TARGETS.items():
+        if verb.endswith(("_bounds", "_lower")):
+            continue
+        lower, upper, _ = getattr(fa, f"{verb}_bounds")(job, **target)
+        found = getattr(fa, verb)(job, **target)
+        assert lower <= upper
+        assert (found.mu if verb == "gdp" else found) in (lower, upper), verb
+
+
+@pytest.mark.parametrize("members", [0.0, 0.1, 1.0])
+def test_the_share_of_right_alarms_lies_between_what_the_true_positive_rates_say(members):
+    fpr = np.array([0.0, 1e-4, 0.3, 1.0])
+    lower, upper, status = fa.positive_predictive_value_bounds(fa.Gaussian(1.0), fpr, members)
+    assert np.array_equal(upper, fa.positive_predictive_value(fa.Gaussian(1.0), fpr, members))
+    tpr = fa.tpr_at_fpr(fa.Gaussian(1.0), fpr)
+    if members == 0.0:
+        assert not upper.any()
+        assert not lower.any()
+    else:
+        truth = members * tpr[1:] / (members * tpr[1:] + (1.0 - members) * fpr[1:])
+        assert (lower[1:] <= truth).all()
+        assert (truth <= upper[1:]).all()
+        assert not status[1:].any()
+        assert lower[0] == 0.0, "no alarm may be had at all"
+
+
+EMPTY = inspect.Parameter.empty
+VERBS = {
+    **dict.fromkeys(("epsilon", "epsilon_lower", "epsilon_bounds"), (("delta",), True)),
+    **dict.fromkeys(("delta", "delta_lower", "delta_bounds"), (("epsilon",), True)),
+    **dict.fromkeys(("log_delta", "log_delta_bounds"), (("epsilon",), False)),
+    **dict.fromkeys(("rdp", "rdp_bounds", "divergence"), (("orders",), False)),
+    **dict.fromkeys(("tradeoff", "tradeoff_bounds", "tpr_at_fpr", "tpr_at_fpr_bounds"), (("fpr",), False)),
+    **dict.fromkeys(("advantage", "advantage_bounds", "privacy_loss", "gdp", "gdp_bounds"), ((), False)),
+    **dict.fromkeys(("bayes_risk", "bayes_risk_bounds"), (("members",), False)),
+    **dict.fromkeys(("positive_predictive_value", "positive_predictive_value_bounds"), (("fpr", "members"), False)),
+    "explain": ((), True),
+}
+"""The verbs of a job: their targets, which may stand without names, and whether they take an accountant."""
+OTHERWISE = {
+    "explain": "asks for epsilon at delta or for delta at epsilon: both by name",
+    "certify": "what a small program proves of a job; a run is given as dpsgd.job",
+    "report": "takes a title, too, and lays out what it found",
+}
+"""Functions with an argument `job` that are not in the table in every respect, and why."""
+WITHOUT_THREADS = ("divergence", "explain")
+RELATIONS_OF_THEIR_OWN = {
+    "sensitivity.mean": "the number of records is public: none comes or goes",
+    "network_gain": "the first that the mechanism supports",
+    "testing.check_mechanism": "all that the mechanism supports",
+}
+
+
+def test_the_table_has_every_verb_of_a_job():
+    taking = {name for name in fa.__all__ if callable(one := getattr(fa, name)) and not isinstance(one, type)}
+    taking = {name for name in taking if "job" in inspect.signature(getattr(fa, name)).parameters}
+    assert taking == VERBS.keys() | OTHERWISE.keys()
+    assert TARGETS.keys() | ONE.keys() == VERBS.keys()
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_arguments_defaults_and_order_are_regular(name):
+    targets, takes_accountant = VERBS[name]
+    shown = inspect.signature(getattr(fa, name)).parameters
+    places = [one.name for one in shown.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    assert places == ["job", *targets]
+    assert shown["job"].default is EMPTY
+    assert all(shown[one].default is (None if one == "members" else EMPTY) for one in targets)
+    assert shown["neighbors"].default == "add_remove"
+    assert ("threads" in shown) == (name not in WITHOUT_THREADS)
+    assert all(shown[one].default is None for one in ("threads", "accountant") if one in shown)
+    assert ("accountant" in shown) == takes_accountant
+    run = inspect.signature(fa.dpsgd.job).parameters
+    assert [*shown][-len(run) :] == [*run], "the keywords of a run stand last"
+    assert all(shown[one].default == run[one].default for one in run)
+
+
+@pytest.mark.parametrize("name", sorted({*fa.dpsgd.__all__} - {"job"}))
+def test_the_verbs_of_runs_have_the_same_words_and_defaults(name):
+    shown, job = (inspect.signature(one).parameters for one in (getattr(fa.dpsgd, name), fa.dpsgd.job))
+    assert all(one.kind is one.KEYWORD_ONLY for one in shown.values())
+    assert shown["neighbors"].default == "add_remove"
+    assert shown["accountant"].default is shown["threads"].default is None
+    assert all(shown[one].default == job[one].default for one in job)
+
+
+def test_one_default_relation_everywhere():
+    for path, function in public():
+        default = default_of(function, "neighbors")
+        if default not in (EMPTY, "add_remove") and not isinstance(function, type):
+            assert path.removeprefix("fa.") in RELATIONS_OF_THEIR_OWN, (path, default)
+
+
+def test_what_a_verb_needs_is_missing_by_name():
+    for name, (targets, _) in VERBS.items():
+        if targets:
+            with pytest.raises(TypeError, match=f"missing.*'{targets[0]}'|{targets[0]} is missing"):
+                getattr(fa, name)(JOB)

@@ -81,9 +81,12 @@ def least(mechanism, count, neighbors):
 
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("first", KINDS, ids=repr)
-def test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less(first):
+@pytest.mark.parametrize("third", range(3))
+def test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less(third, first):
     """Ordered pairs: each kind stands first once and 40 times, beside every other one, with the relations in turn."""
     for n, second in enumerate(KINDS):
+        if (n + KINDS.index(first)) % 3 != third:
+            continue
         ways = shared(first, second)
         if second == first or not ways:
             continue
@@ -127,7 +130,8 @@ def test_readers_of_losses_get_every_part_with_its_count(monkeypatch):
 
 
 @pytest.mark.parametrize("neighbors", WAYS)
-def test_divergences_of_all_pairs_of_examples_add_up(neighbors):
+@pytest.mark.parametrize("third", range(3))
+def test_divergences_of_all_pairs_of_examples_add_up(third, neighbors):
     orders = np.array([1.5, 4.0, 32.0])
     own = [one for one in EXAMPLES if neighbors in one.relations]
     alone = {  # a sum may be bounded by what is pure in its parts, where one part alone is not
@@ -135,6 +139,8 @@ def test_divergences_of_all_pairs_of_examples_add_up(neighbors):
         for one in own
     }
     for i, (first, second) in enumerate(itertools.permutations(own, 2)):
+        if i % 3 != third:
+            continue
         m, n = COUNTS[i % 2]
         found = fa.rdp(first * m + second * n, orders, neighbors=neighbors)
         total = m * alone[first] + n * alone[second]

@@ -88,7 +88,7 @@ def test_chernoff_is_never_below_the_probability():
 def test_losses_are_concentrated_where_p_misses_an_outcome_of_q(p, q, half):
     mean = sum(a * math.log(a / b) for a, b in zip(p, q, strict=True) if a > 0.0)
     for count in (1, 3):
-        found = fa.privacy_loss(fa.from_pmf(p, q) * count).concentration
+        found = fa.privacy_loss(fa.from_pmf(p, q) * count, neighbors="remove").concentration
         assert found.mu == pytest.approx(count * mean, rel=1e-6)
         least = math.sqrt(count) * half  # that of losses of +-half about the mean
         assert least - 1e-12 <= found.tau <= 1.004 * least + 1e-9

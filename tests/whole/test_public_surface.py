@@ -14,11 +14,69 @@ def python(code):
     return done.stdout.strip() or done.stderr.strip()
 
 
-@pytest.mark.parametrize("module", [fa, fa.dpsgd], ids=["fastacct", "fastacct.dpsgd"])
-def test_dir_shows_public_names_only(module):
-    public = {name for name in dir(module) if not name.startswith("__")}
-    assert public == set(module.__all__)
-    assert all(hasattr(module, name) for name in module.__all__)
+FACES = [
+    *(
+        "accountants",
+        "audit",
+        "classical",
+        "composition",
+        "convert",
+        "curve",
+        "dpsgd",
+        "generalization",
+        "jit",
+        "mechanism_kit",
+    ),
+    *("mechanisms", "plot", "results", "sensitivity", "textbook"),
+]
+"""The public modules that are reached from the package."""
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_dir_of_a_module_is_the_list_of_its_public_names(name):
+    module = getattr(fa, name)
+    assert set(dir(module)) == set(module.__all__)
+    assert all(hasattr(module, one) for one in module.__all__)
+    with pytest.raises(AttributeError, match=f"has no attribute '{module.__all__[0]}z' .did you mean '"):
+        getattr(module, f"{module.__all__[0]}z")
+
+
+def test_these_are_all_public_modules():
+    import types
+
+    assert sorted(FACES) == sorted(one for one in fa.__all__ if isinstance(getattr(fa, one), types.ModuleType))
+
+
+@pytest.mark.parametrize("name", ["gradient", "testing", "conformance", "textbook.convert"])
+def test_a_module_that_is_imported_by_its_own_name_shows_the_same(name):
+    code = f"import fastacct.{name} as module; print(set(dir(module)) == set(module.__all__))"
+    assert python(code) == "True"
+
+
+BESIDE = {
+    "get_include": "for those who compile against the C interface",
+    "network_gain": "a verb of mechanisms of networks alone",
+    "progress": "a setting of sweeps",
+}
+"""Public names that are shown nowhere but in the documentation."""
+
+
+def test_the_top_is_small_and_everything_else_stands_in_a_module_of_its_own():
+    shown = dir(fa)
+    assert len(shown) <= 47, "three of 50 are kept free"
+    assert all(hasattr(fa, name) for name in shown)
+    assert set(shown) <= {*fa.__all__, "__version__"}
+    homes = [name for module in FACES for name in dir(getattr(fa, module))]
+    for name in {*fa.__all__} - {*shown, *BESIDE}:
+        verb = name.removesuffix("_bounds").removesuffix("_lower")
+        is_side = verb != name and verb in shown
+        assert name in homes or is_side or name in ("log_delta", "log_delta_bounds", "divergence"), name
+
+
+def test_hidden_names_are_the_same_objects():
+    for module in ("accountants", "mechanisms", "results", "textbook"):
+        for name in dir(getattr(fa, module)):
+            assert getattr(fa, name) is getattr(getattr(fa, module), name)
 
 
 def test_dir_shows_the_version():

@@ -117,7 +117,7 @@ def test_sampled_laplace_noise_has_both_bounds_of_every_order():
 def test_a_mass_that_p_misses_counts():
     """P of Q's first two outcomes alone: sum over them of p^alpha q^(1 - alpha)."""
     p, q = np.array([0.75, 0.25, 0.0]), np.array([0.5, 0.25, 0.25])
-    loss = fa.privacy_loss(fa.from_pmf(p, q) * 3)
+    loss = fa.privacy_loss(fa.from_pmf(p, q) * 3, neighbors="remove")
     kl = 3.0 * math.fsum(a * math.log(a / b) for a, b in zip(p[:2], q[:2], strict=True))
     assert loss.mean.lower <= kl * (1.0 + 1e-14)
     assert kl * (1.0 - 1e-14) <= loss.mean.upper <= kl * (1.0 + 1e-12)

@@ -125,6 +125,12 @@ def test_compiled_mechanisms_of_the_same_names_are_not_one():
     with pytest.raises(fa.BudgetExceededError):
         accountant.compose(second)
     one, other = (fa.RepeatedSelection(base, mean=2.0) for base in (weak, strong))
+    assert one + other == other + one != one + one
+    assert {part for part, _ in one + other} == {one, other}
+
+
+def test_selections_of_compiled_mechanisms_of_the_same_names_add_up():
+    one, other = (fa.RepeatedSelection(_gaussian(scale), mean=2.0) for scale in (10.0, 0.5))
     assert fa.rdp(one + other, 4.0) == fa.rdp(other + one, 4.0) > fa.rdp(other, 4.0)
 
 

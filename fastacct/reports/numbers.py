@@ -1,0 +1,143 @@
+"""The numbers of a report, each asked once: the guarantee, attacks, groups, and what would change them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from fastacct.batching import COMPANIONS, in_words
+from fastacct.core.relations import Relation, both_ways
+from fastacct.core.rounding import as_written
+from fastacct.core.version import __version__
+from fastacct.core.words import as_plain, in_one_line
+from fastacct.epsilon import delta as smallest_delta
+from fastacct.epsilon import epsilon, epsilon_bounds
+from fastacct.run import Run, parameters, process_of
+from fastacct.tradeoff import tpr_at_fpr
+
+if TYPE_CHECKING:
+    from fastacct.accountants.question import CurveOptions
+    from fastacct.mechanisms.process import Process
+
+Numbers = dict[str, Any]
+FPR: Final = (0.001, 0.01)
+SHUFFLED: Final = "batches of shuffled data, as in most loaders (a record is told from an empty one)"
+REPLACED: Final = "the same job (a record is told from another one in its place)"
+KNOWN: Final = "it becomes known which record is in which batch"
+_MEMBERS: Final = (0.01, 0.1, 0.5)
+_GROUPS: Final = (2, 5)
+_CHANGES: Final = (
+    ("noise_multiplier", 1.1, "10 % more noise"),
+    ("noise_multiplier", 0.9, "10 % less noise"),
+    ("epochs", 2, "twice as many epochs (passes over the data)"),
+    ("steps", 2, "twice as many steps"),
+    ("batch_size", 2, "batches twice as large"),
+    ("sample_rate", 2, "batches twice as large"),
+)
+_LISTED: Final = 4
+"""Parts of a history that are written out."""
+
+
+def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_run: bool) -> Numbers:
+    """All numbers of a report; `run` has the keywords of a run, or the number of records of a job."""
+    options: CurveOptions = {"neighbors": both_ways(relation)}  # attackers know both data sets
+    found = epsilon_bounds(job, delta=delta, neighbors=relation)
+    deltas = [float(f"{delta * 10.0**k:.12g}") for k in (2, 1, 0, -1, -2, -3) if delta * 10.0**k < 0.5]
+    others = [one for one in deltas if one != delta]
+    epsilons = dict(zip(others, np.asarray(epsilon(job, delta=others, neighbors=relation)).tolist(), strict=True))
+    tpr = dict(zip(FPR, np.asarray(tpr_at_fpr(job, FPR, **options)).tolist(), strict=True))
+    groups = ((k, _asked(partial(job.group, k), delta, relation)) for k in _GROUPS)
+    return {
+        "epsilon": float(found.upper),
+        "epsilon_lower": float(found.lower),
+        "status": found.status.name,
+        "delta": delta,
+        "neighbors": relation,
+        "job": [(f"{count:,.0f}", in_one_line(repr(mechanism))) for mechanism, count in job],
+        "fastacct_version": __version__,
+        "advantage": float(smallest_delta(job, epsilon=0.0, **options)),
+        "tpr_at_fpr": tpr,
+        "right_alarms": {share: right_alarms(tpr[FPR[-1]], FPR[-1], share) for share in _MEMBERS},
+        "epsilon_at": {one: epsilons.get(one, float(found.upper)) for one in deltas},
+        "groups": {k: value for k, value in groups if value is not None},
+        "what_if": dict(_changes(job, delta, relation, run if is_run else {})),
+        "is_run": is_run,
+        "run": {name: as_plain(value) for name, value in run.items()},
+    }
+
+
+def right_alarms(tpr: float, fpr: float, members: float) -> float:
+    """The largest share of alarms that are right, if so many of all candidates are members."""
+    right, wrong = members * tpr, (1.0 - members) * fpr
+    return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(members > 0.0)
+
+
+def _asked(make: Callable[[], Process], delta: float, relation: Relation) -> tuple[float, float] | None:
+    """Epsilon, and the true positives of an attack, where something is proved."""
+    try:
+        job = make()
+        found = epsilon(job, delta=delta, neighbors=relation), tpr_at_fpr(job, FPR[-1], neighbors=both_ways(relation))
+    except (ValueError, TypeError):
+        return None
+    return float(found[0]), float(found[1])
+
+
+def _changes(job: Process, delta: float, relation: Relation, run: Run) -> Iterator[tuple[str, tuple[float, float]]]:
+    """What would change epsilon and an attack, and to what."""
+    changes: dict[str, tuple[Callable[[], Process], Relation]] = {}
+    for name, factor, words in _CHANGES if run else ():
+        if (value := run.get(name)) is not None:
+            changes[words] = partial(process_of, cast("Run", {**run, name: factor * cast("float", value)})), relation
+    if run.get("sampling", "poisson") == "poisson" and {"records", "batch_size", "epochs"} <= run.keys():
+        changes[SHUFFLED] = partial(process_of, cast("Run", {**run, "sampling": "shuffled"})), "zero_out"
+    if not run:
+        changes["the same once more"] = (lambda: job * 2), relation
+    if job != job.unsampled():
+        changes[KNOWN] = job.unsampled, relation
+    if relation != "replace_one":
+        changes[REPLACED] = (lambda: job), "replace_one"
+    for words, (make, under) in changes.items():
+        if (found := _asked(make, delta, under)) is not None:
+            yield words, found
+
+
+def run_in_words(run: Run) -> dict[str, str]:
+    """Every parameter of a run, as a paper names it: its noise, its batches, its length, its sampler."""
+    sampling = run.get("sampling") or "poisson"
+    told = {"sampler": in_words(sampling)}
+    if (history := run.get("history")) is not None:
+        parts = [tuple(map(as_plain, part)) for part in history]
+        listed = [f"{steps} steps with noise multiplier {noise} and sample rate {q}" for noise, q, steps in parts]
+        more = [f"{len(listed) - _LISTED} more parts"] if len(listed) > _LISTED else []
+        return {"parts": "; ".join(listed[:_LISTED] + more)} | told
+    told["noise"] = f"noise multiplier {as_plain(run['noise_multiplier'])}"
+    records, batch, epochs = (run.get(name) for name in ("records", "batch_size", "epochs"))
+    of = f" of {_grouped(records)} records" if records is not None else ""
+    if batch is not None:
+        is_expected = sampling in ("poisson", "truncated", "cyclic", "allocation")
+        told["batches"] = f"{'expected ' * is_expected}batch size {_grouped(batch)}{of}"
+    else:
+        told["batches"] = f"sample rate {as_plain(run['sample_rate'])}{of}"
+    steps = _steps(run, sampling)
+    told["length"] = f"{steps} steps" if epochs is None else f"{as_plain(epochs)} epochs ({steps} steps)"
+    for name in COMPANIONS:
+        if (value := run.get(name)) is not None:
+            told[name] = f"{name.replace('_', ' ')} {as_plain(value)}"
+    return told
+
+
+def _steps(run: Run, sampling: str) -> str:
+    """The number of steps, for which the last batch of an epoch may be a smaller one."""
+    if sampling not in ("allocation", "shuffled"):
+        return f"{float(parameters(run)['steps']):,.0f}"
+    records, batch, epochs = (as_written(cast("float", run.get(name))) for name in ("records", "batch_size", "epochs"))
+    share = as_written(cast("float", run.get("selected") or 1)) * records / batch
+    return f"{(math.floor(share) if sampling == 'allocation' else math.ceil(share)) * int(epochs):,}"
+
+
+def _grouped(number: object) -> str:
+    return f"{float(cast('float', number)):,.15g}"

@@ -1,0 +1,322 @@
+"""The sentences and tables of a report, made of its numbers; how they are laid out is the templates' business."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from fastacct.core.relations import RELATIONS
+from fastacct.core.rounding import digits_down, digits_up
+from fastacct.reports.numbers import KNOWN, REPLACED, SHUFFLED, Numbers
+
+WEAK: Final = 0.9
+"""A true-positive rate at 1 % false positives above which a guarantee protects no single record."""
+LARGE_DELTA: Final = 0.1
+"""Over the number of records: delta should be no larger."""
+_DIGITS: Final = 3
+_FACTOR: Final = 100.0
+_RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_RELATIONS: Final = {**RELATIONS, "zero_out": "replacing one record by an empty one"}
+_FIELDS: Final = {
+    "subject": "what is released",
+    "data_set": "data set",
+    "unit": "one record is one",
+    "date": "date",
+    "vouched_by": "who vouches for what is assumed",
+}
+_ATTACK: Final = "recognized, if 1 % of the unused are wrongly suspected"
+
+
+class Section(NamedTuple):
+    """A part of a report: sentences, or a table."""
+
+    heading: str
+    sentences: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+# -- numbers in words ------------------------------------------------------------------------------------------------
+
+
+def percent(share: float) -> str:
+    """A share, rounded up."""
+    return f"{digits_up(100.0 * share, _DIGITS)} %"
+
+
+def power(number: float) -> str:
+    """A small number as a person writes it, rounded up: 10⁻⁵."""
+    digits, _, exponent = digits_up(number, _DIGITS).partition("e")
+    raised = f"10{str(int(exponent)).translate(_RAISED)}" if exponent else ""
+    return digits if not exponent else raised if digits == "1" else f"{digits} × {raised}"
+
+
+def at_most(epsilon: float) -> str:
+    """An epsilon, rounded up; a large one in whole numbers."""
+    if 1000.0 <= epsilon < 1e6:
+        return f"{math.ceil(epsilon):,}"
+    return digits_up(epsilon, _DIGITS) if epsilon < math.inf else "none is proved"
+
+
+def _of_100(share: float) -> str:
+    return f"{digits_up(100.0 * share, _DIGITS)} of 100"
+
+
+def _proved(share: float, what: str = "Then") -> str:
+    return f"{what} at most {percent(share)} is proved{', which promises nothing' if share > WEAK else ''}."
+
+
+def unit_of(n: Numbers) -> str:
+    """What one record is."""
+    return str(n["about"].get("unit", "row"))
+
+
+# -- the guarantee ---------------------------------------------------------------------------------------------------
+
+
+def verdict(n: Numbers) -> str:
+    """Why the guarantee protects nobody; empty where it may."""
+    tpr, records = n["tpr_at_fpr"][0.01], n["run"].get("records")
+    if n["epsilon"] == math.inf:
+        return f"No finite ε is proved at δ = {power(n['delta'])}: at this δ nothing is promised."
+    if tpr > WEAK:
+        return (
+            "This guarantee is too weak to protect a single record: "
+            f"up to {percent(tpr)} of the records that were used may be {_ATTACK}."
+        )
+    if records and n["delta"] * records >= 1.0:
+        return "This guarantee protects nobody: who publishes one record in full, drawn at random, keeps it at this δ."
+    return ""
+
+
+def summary(n: Numbers) -> str:
+    """The guarantee in a sentence, and why it is void if it is."""
+    void = verdict(n)
+    if n["epsilon"] == math.inf:
+        return void
+    told = f"ε ≤ {at_most(n['epsilon'])} at δ = {power(n['delta'])}"
+    return f"Everything released satisfies (ε, δ)-differential privacy with {told}.{' ' * bool(void)}{void}"
+
+
+def meaning(n: Numbers) -> str:
+    """What the guarantee means."""
+    relation = n["neighbors"]
+    differ = f"compare data sets that differ by {_RELATIONS[relation]} (one record is one {unit_of(n)})"
+    if n["epsilon"] == math.inf:
+        return f"To be promised anything at this δ: {differ}, and find a finite ε."
+    limit = f"e^ε = {_factor(n['epsilon'])}"
+    if relation in ("add", "remove"):
+        first, second = ("without", "with") if relation == "add" else ("with", "without")
+        sets = f"The probability of any set of outcomes {first} the record is at most {limit} times its probability"
+        return f"That means: {differ}. {sets} {second} it, plus δ = {power(n['delta'])}."
+    sets = f"The probability of any set of outcomes from either of them is at most {limit} times its probability"
+    return f"That means: {differ}. {sets} from the other, plus δ = {power(n['delta'])}."
+
+
+def _factor(epsilon: float) -> str:
+    shown = digits_up(math.exp(epsilon) * (1.0 + 1e-15), _DIGITS) if epsilon < 700.0 else "more than 1e304"
+    return f"{shown} (which limits next to nothing)" if epsilon > math.log(_FACTOR) else shown
+
+
+def is_between(n: Numbers) -> str:
+    """Between which ends the smallest true epsilon is."""
+    low = n["epsilon_lower"]
+    below = f"{math.floor(low):,}" if 1000.0 <= low < 1e6 else digits_down(low, _DIGITS)
+    return f"between {below} and {at_most(n['epsilon'])}"
+
+
+def released(n: Numbers) -> str:
+    """What was run, for a paper: every parameter of a run, or the mechanisms of a job."""
+    told = n["told"]
+    if not told:
+        parts = (f"{'once' if count == '1' else count + ' times'} {mechanism}" for count, mechanism in n["job"])
+        return f"We release {'; '.join(parts) or 'nothing'}."
+    details = [value for name, value in told.items() if name != "sampler"]
+    if norm := n["about"].get("clipping_norm"):
+        details.append(f"gradients clipped to norm {norm}")
+    return f"We train with DP-SGD: {', '.join(details)}; {told['sampler']}."
+
+
+# -- sections --------------------------------------------------------------------------------------------------------
+
+
+def sections_of(n: Numbers) -> Iterator[Section]:
+    """All parts of a report."""
+    yield _about(n)
+    yield Section("In plain words", tuple(_plain_words(n)))
+    yield _attacks(n)
+    yield Section("Whom it protects, and from whom", tuple(_protected(n)))
+    if n["groups"]:
+        rows = tuple((f"{size}", at_most(e), percent(tpr)) for size, (e, tpr) in n["groups"].items())
+        yield Section("If one person has several records", (), ("records of one person", "ε at most", _ATTACK), rows)
+    yield _assumed(n)
+    yield Section(
+        "What is not covered",
+        (
+            "Other releases from the same data: test runs for tuning, earlier versions, statistics.",
+            "What is shown beside the released model or figures: accuracy on the training data, logs, running times.",
+            "What is true of everybody: a model may reveal that smokers fall ill, whoever took part.",
+        ),
+    )
+    if n["what_if"]:
+        rows = tuple((change, at_most(e), percent(tpr)) for change, (e, tpr) in n["what_if"].items())
+        told = "For comparison: the numbers of other jobs, which were not run."
+        yield Section("What would change it", (told,), ("change", "ε at most", _ATTACK), rows)
+    yield Section("What is guaranteed", tuple(_guaranteed(n)))
+    if n["epsilon_at"]:
+        told = "Every row is true. Which one is quoted is a choice: a smaller δ goes with a larger ε."
+        pairs = tuple((power(delta), at_most(e)) for delta, e in n["epsilon_at"].items())
+        yield Section("The same guarantee with other δ", (told,), ("δ", "ε at most"), pairs)
+    yield _in_terms_of_nist(n)
+    told = f"By the software fastacct {n['fastacct_version']}, from what was run:"
+    job = (f"{count} times {mechanism}" for count, mechanism in n["job"])
+    yield Section("How it was computed", (told, *job))
+
+
+def _about(n: Numbers) -> Section:
+    stated = {name: str(n["about"][name]) for name in _FIELDS if name in n["about"]}
+    rows = [(words, stated[name]) for name, words in _FIELDS.items() if name in stated]
+    told = n["told"]
+    rows += [("training", ", ".join(value for name, value in told.items() if name != "sampler"))] if told else []
+    if norm := n["about"].get("clipping_norm"):
+        rows.append(("clipping norm", str(norm)))
+    missing = [words for name, words in _FIELDS.items() if name not in stated and name != "unit"]
+    sentence = (f"Not stated: {', '.join(missing)}.",) if missing else ()
+    return Section("What this report is about", sentence, ("about", "stated") if rows else (), tuple(rows))
+
+
+def _plain_words(n: Numbers) -> Iterator[str]:
+    tpr, records, unit = n["tpr_at_fpr"][0.01], n["run"].get("records"), unit_of(n)
+    if void := verdict(n):
+        yield void
+    if tpr < 1.0:
+        yield (
+            "Someone who sees everything that was released tries to tell which records were used. If they wrongly "
+            "suspect 1 of 100 records that were not used, on average they recognize at most "
+            f"{_of_100(tpr)} that were. Blind guessing recognizes 1 of 100."
+        )
+    else:
+        yield "Someone who sees what was released may recognize every record that was used."
+    if replaced := n["what_if"].get(REPLACED):
+        yield (
+            "Telling what a used record says, of two candidates, succeeds on average for at most "
+            f"{_of_100(replaced[1])}, with 1 of 100 others wrongly suspected."
+        )
+    whole = f"one of the {records:,.0f} rows" if unit == "row" and records else f"one {unit}"
+    several = f"A record is {whole} of the data."
+    if n["groups"]:
+        size, (_, more) = next(reversed(n["groups"].items()))
+        who = "people" if unit == "row" else "those"
+        yield f"{several} Of {who} who have {size} records, on average at most {_of_100(more)} are recognized."
+    else:
+        yield f"{several} A person with several records is protected less."
+    yield 'All of this holds under the conditions of "What is assumed". This report does not check them.'
+    if records and n["delta"] * records > LARGE_DELTA * (1.0 + 1e-12):
+        share = f"{n['delta'] * records:.3g}"
+        yield (
+            f"Choose a smaller δ: it is {share} divided by the number of records, and should be at most {LARGE_DELTA} "
+            "divided by it."
+        )
+
+
+def _attacks(n: Numbers) -> Section:
+    sentences = ["All shares are averages, over records and over the noise: a lucky attacker may do better once."]
+    if n["neighbors"] == "replace_one":
+        sentences.append("In place of a used record another one might have been used; the attacker knows both.")
+    rows = [
+        (
+            f"used records recognized, if {100 * fpr:.3g} % of the unused are wrongly suspected",
+            percent(tpr),
+            f"{100 * fpr:.3g} %",
+        )
+        for fpr, tpr in n["tpr_at_fpr"].items()
+    ]
+    for members, right in n["right_alarms"].items():
+        shared = f"{100 * members:.3g} %"
+        suspected = f"if {shared} of all candidates were used and 1 % of the unused are wrongly suspected"
+        rows.append((f"suspicions that are right, {suspected}", percent(right), shared))
+    gap = "largest gap between used records recognized and unused ones wrongly suspected (advantage)"
+    rows.append((gap, percent(n["advantage"]), "0 %"))
+    columns = "attack", "at most", "by guessing"
+    return Section("What an attacker can do at best", tuple(sentences), columns, tuple(rows))
+
+
+def _protected(n: Numbers) -> Iterator[str]:
+    yield "It protects each record, also the most unusual one."
+    yield (
+        "It protects from anyone who sees what the job releases (of a training: the model after every step), even if "
+        "they know all other records, and however long they compute."
+    )
+    if n["is_run"]:
+        yield "Those who see the last model alone see less. How much less is not known, and not counted."
+    secret = ", or which record is in which batch" if KNOWN in n["what_if"] else ""
+    yield f"It does not protect from those who see the noise{secret}."
+
+
+def _assumed(n: Numbers) -> Section:
+    what_if, rows = n["what_if"], list[tuple[str, str]]()
+    if n["told"]:
+        shuffled = _proved(what_if[SHUFFLED][1], " Of shuffled batches") if SHUFFLED in what_if else ""
+        rows.append((f"How batches are drawn: {n['told']['sampler']}.", f"The numbers do not hold.{shuffled}"))
+        norm = f" ({n['about']['clipping_norm']})" if "clipping_norm" in n["about"] else ""
+        limited = f"What a record contributes, its gradient, is limited (clipped) to the norm{norm}"
+        rows.append((f"{limited} that the noise multiplier is relative to.", "Nothing is promised."))
+    else:
+        limited = "What a record contributes is limited to the sensitivity"
+        rows.append((f"{limited} that the noise of each release is relative to.", "Nothing is promised."))
+    if (unit := unit_of(n)) != "row":
+        all_of = f"All that belongs to one {unit} is one record: drawn together, and limited together."
+        rows.append((all_of, f"A {unit} is protected less, as one with several records."))
+    if KNOWN in what_if:
+        drawn = "" if n["is_run"] else ", and batches are drawn as computed at the end"
+        rows.append((f"Who is in which batch stays secret{drawn}.", _proved(what_if[KNOWN][1])))
+    rows.append(("Noise is random, drawn anew each time, and stays secret.", "Nothing is promised."))
+    rows.append(("Settings were fixed without a look at the data.", "What their choice gives away is not counted."))
+    if n["neighbors"] in ("replace_one", "zero_out"):
+        more = "Records that are added or removed are not protected."
+        rows.append(("The number of records is public.", more))
+    vouched = n["about"].get("vouched_by")
+    sentence = f"{vouched} vouches for it." if vouched else "Whoever ran the job vouches for it; nobody is named."
+    return Section("What is assumed", (sentence,), ("assumption", "if it does not hold"), tuple(rows))
+
+
+def _guaranteed(n: Numbers) -> Iterator[str]:
+    yield summary(n)
+    yield meaning(n)
+    if n["neighbors"] in ("add", "remove"):
+        both = "What an attacker can do, above, counts both"
+        yield f"That is one direction. The reverse is not promised: neighbors add_remove promises both. {both}."
+    yield "Smaller ε is safer, and 0 is no change at all. δ allows for outcomes so rare that ε need not hold for them."
+    if n["epsilon"] == math.inf:
+        return
+    pair = f"of the worst pair of data sets, the smallest ε that is true is {is_between(n)}"
+    if n["status"] == "TIGHT":
+        yield f"The calculation is exact: {pair}."
+    else:
+        yield f"The calculation is on the safe side: {pair}, and may be well below the latter."
+
+
+def _in_terms_of_nist(n: Numbers) -> Section:
+    """The words of SP 800-226 and what this report says to each."""
+    bounded = {"replace_one": "bounded", "zero_out": "bounded"}.get(n["neighbors"], "unbounded")
+    size = "their number of records is public" if bounded == "bounded" else "they differ in size"
+    kind = "pure" if n["delta"] == 0.0 else "approximate"
+    told = "none is proved at this δ" if n["epsilon"] == math.inf else f"ε ≤ {at_most(n['epsilon'])}"
+    rows = (
+        ("privacy parameters", f"{told}, δ = {power(n['delta'])} ({kind} differential privacy)"),
+        ("unit of privacy", f"one {unit_of(n)}; groups of records as in the table above"),
+        ("neighboring data sets", f"{bounded}: {_RELATIONS[n['neighbors']]}; {size}"),
+        ("trust model", "central, unless the mechanisms say otherwise: who runs the job holds all records"),
+        ("mechanisms, composition", "those listed at the end, together; further releases add up and are not counted"),
+        ("implementation", "not checked: clipping, sampling and noise are assumed to be as listed"),
+        ("side channels, floating point", "not covered: running times, logs, noise as rounded by a computer"),
+        ("security, access control", "not covered: who can see the data, the noise, the batches"),
+        ("data collection exposure", "not covered: what happens to data before the job runs"),
+        ("utility, bias", "not covered: noise costs accuracy, and more of it for small groups"),
+    )
+    source = (
+        "Terms of NIST SP 800-226 of March 2025, Guidelines for Evaluating Differential Privacy Guarantees, "
+        "doi.org/10.6028/NIST.SP.800-226. This is no assessment by NIST."
+    )
+    return Section("In the terms of NIST SP 800-226", (source,), ("term", "this report"), rows)

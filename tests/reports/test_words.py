@@ -1,0 +1,254 @@
+"""What reports say: fields, verdicts, paragraphs for papers; of every mechanism, in every format, rounded up."""
+
+import datetime
+import itertools
+import json
+import math
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+import fastacct as fa
+from fastacct.reports.written import FORMATS
+from fastacct.testing.examples import examples
+
+RUN = {"noise_multiplier": 1.0408, "records": 50_000, "batch_size": 512, "epochs": 30}
+SMALL = {"noise_multiplier": 2.0, "records": 1000, "batch_size": 250, "epochs": 3}
+SAMPLERS = {
+    "poisson": SMALL,
+    "poisson by rate": {"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 90},
+    "history": {"history": [(2.0, 0.01, 50), (1.5, 0.02, 20)]},
+    "fixed_size": SMALL | {"sampling": "fixed_size"},
+    "with_replacement": {
+        "noise_multiplier": 2.0,
+        "records": 1000,
+        "batch_size": 10,
+        "steps": 20,
+        "sampling": "with_replacement",
+    },
+    "truncated": SMALL | {"sampling": "truncated", "at_most": 300},
+    "cyclic": SMALL | {"sampling": "cyclic", "bands": 2},
+    "allocation": SMALL | {"sampling": "allocation"},
+    "several of an epoch": SMALL | {"sampling": "allocation", "selected": 2},
+    "shuffled": SMALL | {"sampling": "shuffled", "neighbors": "zero_out"},
+    "shuffled, replaced": SMALL | {"sampling": "shuffled", "neighbors": "replace_one"},
+}
+LATEX_SPECIAL = re.compile(r"(?<!\\)[%#]|(?<![\\\w}])_|[^\x00-\x7f]")
+
+
+def number(text):
+    """A number of a report; a power of ten in raised digits is one."""
+    plain = text.replace(",", "").replace(" %", "").translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-"))
+    digits, _, power = plain.rpartition("10-") if "10-" in plain else (plain, "", "0")
+    return float(digits.rstrip("× ") or 1.0) * 10.0 ** -float(power)
+
+
+def assert_sound(found):
+    """Every epsilon and every rate that is shown is one that was proved, rounded up by at most a hundredth."""
+    n = found.numbers
+
+    def shows(text, value):
+        if value == math.inf:
+            assert text == "none is proved"
+        else:
+            assert value * (1 - 1e-12) <= number(text) <= value * 1.01 * (1 + 1e-12), (text, value)
+
+    for row, (epsilon, tpr) in zip(found.part("What would change it").rows, n["what_if"].values(), strict=True):
+        shows(row[1], epsilon)
+        shows(row[2], 100.0 * tpr)
+    attacks = [*n["tpr_at_fpr"].values(), *n["right_alarms"].values(), n["advantage"]]
+    for row, share in zip(found.part("What an attacker can do at best").rows, attacks, strict=True):
+        shows(row[1], 100.0 * share)
+    for row, (delta, epsilon) in zip(
+        found.part("The same guarantee with other δ").rows, n["epsilon_at"].items(), strict=True
+    ):
+        shows(row[0], delta)
+        shows(row[1], epsilon)
+    if n["epsilon"] < math.inf:
+        shows(re.search(r"ε ≤ (\S+)", found.summary)[1], n["epsilon"])
+
+
+def assert_readable(found):
+    """Nothing infinite or missing is in a sentence, and signs are those of the format."""
+    for part in found.sections[:-1]:  # the last one has the code of mechanisms
+        for text in (*part.sentences, *itertools.chain(*part.rows)):
+            assert not re.search(r"\b(inf|nan|None)\b", text), text
+    for format in FORMATS:
+        if format == "html":
+            continue  # as the others, and a picture: below
+        text = found.render(format)
+        if format == "json":
+            assert json.loads(text)["summary"] == found.summary
+            continue
+        if format in ("latex", "appendix"):
+            body = re.sub(r"\\\w+|\$[^$]*\$", "", text.replace(r"\%", "").replace(r"\_", "").replace(r"\&", ""))
+            assert not LATEX_SPECIAL.search(body), LATEX_SPECIAL.search(body)
+            assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+            assert '"' not in text
+
+
+@pytest.mark.parametrize("mechanism", [*examples()], ids=repr)
+def test_a_report_of_every_mechanism_is_sound_in_every_format(mechanism):
+    relation = next(one for one in ("add_remove", "zero_out", "replace_one") if one in mechanism.relations)
+    found = fa.report(mechanism, delta=1e-6, neighbors=relation)
+    assert_sound(found)
+    assert_readable(found)
+
+
+@pytest.mark.parametrize("run", [*SAMPLERS.values()], ids=[*SAMPLERS])
+def test_a_report_of_every_sampler_has_all_parameters(run):
+    found = fa.report(**run, delta=1e-5)
+    assert_sound(found)
+    assert_readable(found)
+    paragraph = found.render("appendix").replace(r"\allowbreak{}", "")
+    for name in ("noise_multiplier", "records", "batch_size", "epochs", "steps", "sample_rate", "at_most", "bands"):
+        if (value := run.get(name)) is not None:
+            assert f"{value:,}" in paragraph, name
+    for noise, rate, steps in run.get("history", ()):
+        assert f"{steps} steps with noise multiplier {noise} and sample rate {rate}" in paragraph
+    if "epochs" in run:
+        steps = {"several of an epoch": 24}.get(next(name for name, one in SAMPLERS.items() if one is run), 12)
+        assert f"({steps} steps)" in paragraph
+    assert r"\cite{fastacct}" in paragraph
+    assert fa.__version__ in paragraph
+
+
+def test_the_paragraph_of_a_paper():
+    told = fa.report(**RUN, delta=1e-6, unit="person", clipping_norm=1.5).render("appendix")
+    assert told.splitlines()[:2] == [
+        r"\paragraph{Privacy.} We train with DP-SGD: noise multiplier 1.0408, expected batch size 512 of 50,000 "
+        "records, 30 epochs (2,930 steps), gradients clipped to norm 1.5; every step samples each record independently "
+        "(Poisson).",
+        r"Everything released satisfies ($\varepsilon$, $\delta$)-differential privacy with "
+        r"$\varepsilon$ $\leq$ 3.41 at $\delta$ = 10$^{-6}$.",
+    ]
+    assert "adding or removing one record (one record is one person)" in told
+
+
+FIELDS = {
+    "subject": 'Model <b>3</b> & "co" \\input{x} 5 % |',
+    "data_set": "Reviews_2026 #1 ${a}",
+    "unit": "person",
+    "date": datetime.date(2026, 11, 28),
+    "vouched_by": "A. Turing\n\n## Forged\n* ε ≤ 0",
+    "clipping_norm": 1.5,
+}
+
+
+def test_fields_are_shown_and_escaped():
+    found = fa.report(**RUN, delta=1e-6, **FIELDS)
+    stated = dict(found.part("What this report is about").rows)
+    assert stated["data set"] == FIELDS["data_set"]
+    assert stated["date"] == "2026-11-28"
+    assert stated["one record is one"] == "person"
+    assert stated["clipping norm"] == "1.5"
+    assert found.part("What this report is about").sentences == ()
+    assert found.part("What is assumed").sentences == ("A. Turing ## Forged * ε ≤ 0 vouches for it.",)
+    assert {one.heading for one in found.sections} == {one.heading for one in fa.report(**RUN, delta=1e-6).sections}
+    page, tex, markdown = (found.render(format) for format in ("html", "latex", "markdown"))
+    assert "&lt;b&gt;3&lt;/b&gt; &amp; &#34;co&#34;" in page
+    assert "<b>3" not in page
+    assert r"``co'' \textbackslash{}input\{x\} 5 \% |" in tex
+    assert r"Reviews\_2026 \#1 \$\{a\}" in tex
+    assert r"Reviews\_2026 \#1 $\{a\}" in markdown
+    assert "\n## Forged" not in markdown
+    assert json.loads(found.render("json"))["about"]["vouched_by"] == "A. Turing ## Forged * ε ≤ 0"
+    assert_readable(found)
+
+
+def test_what_is_not_stated_is_said():
+    (told,) = fa.report(fa.Laplace(2.0), delta=1e-6, subject="a histogram").part("What this report is about").sentences
+    assert told == "Not stated: data set, date, who vouches for what is assumed."
+
+
+@pytest.mark.parametrize(
+    ("field", "error", "message"),
+    [
+        ({"subject": 5}, TypeError, "subject must be a text"),
+        ({"unit": " \n "}, ValueError, "unit has 0 characters; allowed: 1 to 300"),
+        ({"vouched_by": "x" * 301}, ValueError, "vouched_by has 301 characters"),
+        ({"date": "28/11/2026"}, ValueError, "date = '28/11/2026' is no date; write it as '2026-11-28'"),
+        ({"clipping_norm": 0.0}, ValueError, "clipping_norm"),
+        ({"subjects": "a"}, TypeError, "unexpected keyword argument 'subjects'"),
+    ],
+)
+def test_fields_are_checked(field, error, message):
+    with pytest.raises(error, match=message):
+        fa.report(**RUN, delta=1e-6, **field)
+
+
+def test_a_guarantee_that_protects_nobody_says_so_at_the_top():
+    weak = fa.report(**RUN, sampling="shuffled", neighbors="zero_out", delta=1e-6)
+    assert weak.numbers["tpr_at_fpr"][0.01] > 0.9
+    assert weak.verdict.startswith("This guarantee is too weak to protect a single record: up to 99.9 %")
+    void = fa.report(fa.Laplace(1.0) + fa.Gaussian(4.0), delta=0.0)
+    assert void.verdict.startswith("No finite ε is proved at δ = 0")
+    large = fa.report(**RUN, delta=2e-5)
+    assert large.verdict.startswith("This guarantee protects nobody: who publishes one record")
+    for found in (weak, void, large):
+        assert found.verdict in found.summary
+        assert found.part("In plain words").sentences[0] == found.verdict
+        page = found.render("html")
+        assert page.index('class="number void"') < page.index(found.verdict) < page.index("<section>")
+        for format in ("text", "card"):
+            assert " ".join(found.verdict.split()) in " ".join(found.render(format).split())
+    assert fa.report(**RUN, delta=1e-6).verdict == ""
+    assert "(which limits next to nothing)" in str(weak)
+
+
+def test_averages_are_called_averages():
+    found = fa.report(**RUN, delta=1e-6)
+    plain = found.part("In plain words").sentences
+    assert "on average they recognize at most 5.12 of 100" in plain[0]
+    assert "succeeds on average for at most 11.6 of 100" in plain[1]
+    assert "on average at most" in plain[2]
+    assert "on average at most 5.12 %" in found.render("html")
+    assumed = dict(found.part("What is assumed").rows)
+    shuffled = next(text for words, text in assumed.items() if words.startswith("How batches are drawn"))
+    assert shuffled == "The numbers do not hold. Of shuffled batches at most 99.9 % is proved, which promises nothing."
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "words"),
+    [
+        ("add_remove", "unbounded: adding or removing one record; they differ in size"),
+        ("replace_one", "bounded: replacing one record; their number of records is public"),
+        ("zero_out", "bounded: replacing one record by an empty one; their number of records is public"),
+    ],
+)
+def test_the_terms_of_nist_are_answered(neighbors, words):
+    found = fa.report(fa.Gaussian(4.0), delta=1e-6, neighbors=neighbors, unit="person")
+    terms = dict(found.part("In the terms of NIST SP 800-226").rows)
+    assert terms["neighboring data sets"] == words
+    assert terms["unit of privacy"].startswith("one person")
+    assert {"trust model", "side channels, floating point", "security, access control"} < terms.keys()
+    assert "doi.org/10.6028/NIST.SP.800-226" in found.render("markdown")
+
+
+@pytest.mark.parametrize("job", [fa.Gaussian(1.0408).poisson(0.01024) * 2930, fa.Gaussian(0.0), fa.Laplace(9.0)])
+def test_the_picture_of_a_page_has_no_notes_on_each_other(job):
+    from fastacct import plot
+
+    found = fa.report(job, delta=1e-6)
+    drawn, new = [], plot.tradeoff
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plot, "tradeoff", lambda *jobs, **how: drawn.append(new(*jobs, **how)) or drawn[-1])
+        page = found.render("html")
+    ElementTree.fromstring(page.split("aria-label", 1)[1].split(">", 1)[1].split("</figure>")[0])
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    boxes = [(one.get_text(), one.get_window_extent()) for one in figure.axes[0].texts]
+    assert len(boxes) == 2
+    assert [(a, b) for (a, one), (b, two) in itertools.combinations(boxes, 2) if one.overlaps(two)] == []
+
+
+def test_large_epsilons_are_whole_numbers_rounded_up():
+    found = fa.report(fa.Gaussian(0.02), delta=1e-6)
+    assert f"ε ≤ {math.ceil(found.numbers['epsilon']):,} at" in found.summary
+    assert found.numbers["epsilon"] > 1000.0
+
+
+def test_advantage_is_delta_at_epsilon_0():
+    for job in (fa.Laplace(2.0) * 3, fa.Gaussian(1.0).poisson(0.1) * 9):
+        assert fa.report(job, delta=1e-6).numbers["advantage"] == fa.advantage(job)
