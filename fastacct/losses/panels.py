@@ -282,24 +282,30 @@ class _Panel(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if not self.other:
                 far = loss - math.log(rate) + np.log1p(-(1.0 - rate) * np.exp(-np.maximum(loss, 30.0)))
-                x = np.where(loss > 30.0 - math.log(rate), far, np.log1p(np.maximum(np.expm1(near) / rate, -1.0)))
+                least = np.log(np.maximum(np.exp(near) - (1.0 - rate), 0.0) / rate)
+                x = np.log1p(np.maximum(np.expm1(near) / rate, -1.0))
+                x = np.where(loss > 30.0 - math.log(rate), far, np.where(loss < -1.0, least, x))
                 return np.asarray(np.clip(x, low, high))
             half, rest = 0.5 * (1.0 - rate) / rate * np.expm1(near), np.exp(near - self.other)
             root = np.sqrt(half * half + rest)
             x = np.where(half > 0.0, np.log(half + root), near - self.other - np.log(root - half)) + (loss - near)
+            x = np.where(root > 0.0, x, 0.5 * (near - self.other))  # at loss 0, where both terms underflow
             for _ in range(3):  # small x have their digits from here
                 x = np.clip(x, low, high)
                 back = -x - self.other
                 slope = rate * (np.exp(x - log_sample(rate, x)) + np.exp(back - log_sample(rate, back)))
-                x = x + np.nan_to_num((loss - self.loss(x)) / slope)
+                most = 1e-9 * (1.0 + np.abs(x))  # where the loss is flat, its rounding would lead far away
+                x = x + np.clip(np.nan_to_num((loss - self.loss(x)) / slope), -most, most)
             return np.asarray(np.clip(x, low, high))
 
     def masses(self, edges: Cells, tail: float, side: float, way: float) -> Masses:
         """`way`: 1 where the loss grows with x and the density is the heavier one, -1 where neither is."""
         low, high = self.ends(tail)
         cut, n = self.place(way * edges, low, high), edges.size - 1
-        inside = (cut > low) & (cut < high)
-        slip = float((np.abs(way * self.loss(cut) - edges) + self._off(cut))[inside].max(initial=0.0))
+        inside, missed = (cut > low) & (cut < high), self.loss(cut) - way * edges
+        # what rounding puts at an end of all x misses losses, too, unless all of them are beyond it
+        missed = np.where(cut <= low, -missed, np.where(cut >= high, missed, np.abs(missed)))
+        slip = float((missed + self._off(cut)).max(initial=0.0))
         breaks = self.breaks(tail) if self.curve > 0.0 else np.array([low, high])
         a, b = self.pieces(np.unique(np.concatenate([cut[inside], breaks])), tail)
         mass, excess, off = self.sums(a, b, way)
@@ -371,4 +377,4 @@ def _rounding(rate: float, x: Cells, move: Cells) -> Cells:
     value = log_sample(rate, x)
     far = np.where(x > 30.0, -4.0 * math.log(rate), 0.0)
     slope = np.exp(np.minimum(x + math.log(rate) - value, 0.0))
-    return np.asarray(slope * move + 8.0 * np.abs(np.expm1(-value)) + far)
+    return np.asarray(slope * move + 8.0 * np.minimum(np.abs(np.expm1(-value)), 1.0 + np.abs(value)) + far)

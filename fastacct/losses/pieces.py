@@ -132,7 +132,11 @@ def log_sample(rate: float, x: Cells) -> Cells:
     if rate == 1.0:
         return x
     far = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, 30.0)))
-    return np.where(x > 30.0, far, np.log1p(rate * np.expm1(np.minimum(x, 30.0))))
+    more = rate * np.expm1(np.minimum(x, 30.0))
+    near = np.where(
+        more > -0.5, np.log1p(np.maximum(more, -0.5)), np.log(1.0 - rate + rate * np.exp(np.minimum(x, 0.0)))
+    )
+    return np.where(x > 30.0, far, near)
 
 
 def _sampled_rows(rows: Cells, rate: float) -> Cells:

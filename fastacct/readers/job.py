@@ -65,7 +65,7 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
     quick = (by_cells(job, ask._replace(enough=np.array(math.inf))) for job in jobs)
     each = [[np.array(x).reshape(size) for x in found] for found in quick]
     lower, upper, status = (np.stack(x) for x in zip(*each, strict=True))
-    is_final = (status == Status.TIGHT) | np.array([[job.is_gaussian] for job in jobs])
+    is_final = status == Status.TIGHT
     known = lower if is_lower else np.where(is_final, upper, -math.inf)
     least = np.maximum(np.broadcast_to(ask.enough, ask.shape).ravel(), known.max(axis=0))
     for i in range(size):

@@ -272,14 +272,15 @@ def climb(
     low, high = _trivial(quantity, target.size)
     high[target >= (1.0 if quantity == "epsilon" else np.inf)] = NOTHING[quantity]
     out = begun or Reading(low, high, _status(quantity, low, high))
-    is_open, rungs = out.status != Status.TIGHT, cell.settings.rungs
+    is_open, rungs, lost = out.status != Status.TIGHT, cell.settings.rungs, np.zeros(target.size, dtype=np.bool_)
     for name in (one for one in _CHEAPEST if one in (*rungs, "quick")) if (enough > NOTHING[quantity]).any() else rungs:
         nothing_yet = out.upper >= TOP[WHAT[quantity]]
         is_open &= (out.lower < TOP[WHAT[quantity]]) & (nothing_yet | (out.upper > enough))  # infinite ones are final
-        at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out)))
+        at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out, lost)))
         if not at.size or (begun and name == "line"):
             continue
         before = out.upper[at]
+        lost[at] = name == "losses"
         try:
             said = LADDER[name].ask(cell, Question(quantity, target[at], before, enough[at], only_upper))
         except OutOfReachError as why:
@@ -288,19 +289,24 @@ def climb(
             continue
         _meet(cell, quantity, out, at, said)
         is_open[at] &= ~said.is_final
+        lost[at] &= said.upper >= TOP[WHAT[quantity]]
         if trace is not None:
             bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
             trace.append(Step(said.name, bounds, counts=bool(out.upper[at] < before)))
     return out
 
 
-def _is_wide(cell: CellReader, name: str, quantity: Quantity, out: Reading) -> NDArray[np.bool_]:
-    """Where intervals are so wide that a rung may say more."""
+def _is_wide(
+    cell: CellReader, name: str, quantity: Quantity, out: Reading, lost: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Where intervals are so wide that a rung may say more; `lost`: where losses were asked, and say nothing."""
     rung, (low, high, _) = LADDER[name], out
-    least = rung.of_mixtures if cell.is_gaussian else rung.width
+    least = np.full(low.size, rung.of_mixtures if cell.is_gaussian else rung.width)
     is_dear = name in ("losses", "divergences") and cell.is_dear
-    if cell.is_one_way or is_dear or (name == "divergences" and cell.is_apart):
-        least = math.inf
+    if cell.is_one_way or is_dear:
+        least[...] = math.inf
+    elif name == "divergences" and cell.is_apart:
+        least[~lost] = math.inf
     with np.errstate(invalid="ignore"):
         wide = high - low > (least if quantity == "log_delta" else least * np.where(high > 0.0, high, 1.0))
     return np.asarray(wide)

@@ -51,7 +51,7 @@ def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
         mass, excess, slip = loss.masses(edges, _TAIL, side)
         # delta falls by at most the mass above it, times the distance
         away = slip + loss.slack + 4.0 * ROUNDING * abs(epsilon)
-        total = float(excess[2] + side * 1.01 * away * (mass[2] + (mass[1] if away < beside else 1.0)))
+        total = float(excess[2] + side * 1.01 * away * (mass[2] + (mass[1] if away + slip < beside else 1.0)))
         total *= 1.0 + side * ROUNDING * 64.0
         if is_upper:
             total = max(total, _LEAST if mass[2] > 0.0 else 0.0)

@@ -191,3 +191,31 @@ def test_one_release_of_little_noise_and_of_hardly_any_information():
 def test_means_too_far_apart_for_any_rule_are_refused():
     with pytest.raises(OutOfReachError, match="spread"):
         PiecesPair(sampled_pieces(1e6, 0.1)).remove.upper.extent(0.0)
+
+
+@pytest.mark.parametrize(
+    ("mu", "rate", "edge"),
+    [
+        (6.376152004023354, 0.9999999993536592, 21.159694213662096),  # next to the largest loss, -log(1 - rate)
+        (3.990090480990183, 0.999996444351363, 12.5469),
+    ],
+)
+def test_an_edge_next_to_the_largest_loss_cuts_there(mu, rate, edge):
+    """A place that rounds to the end of all x misses losses: those count, or the place has more digits."""
+    law = PiecesPair(sampled_pieces(mu, rate)).side("add").upper
+    edges = [edge - 1.0, edge, edge + 1.0]
+    with mp.workdps(80):
+        mass, excess = of_gaussians(mu, rate, edges, "add", (-mp.inf, mp.inf))[1]
+        (least, low, below), (most, high, above) = (law.masses(np.array(edges), 1e-299, side) for side in (-1.0, 1.0))
+        assert low[1] - below * least[1] <= excess <= high[1] + above * most[1]
+        assert max(below, above) < 1e-13
+        assert abs(most[1] / mass - 1) < 1e-6
+
+
+@pytest.mark.parametrize(("mu", "rate"), [(36.0, 0.99996), (650.0, 0.9998)])
+def test_a_loss_that_is_flat_about_0_has_a_place_there(mu, rate):
+    """Its rounding is more than it rises by, for hundreds of x: no step of Newton's leads out of there."""
+    law = PiecesPair(replaced_pieces(mu, rate)).side("remove").upper
+    _, excess, slip = law.masses(np.array([-1e5, 0.0, 1e6]), 1e-299, -1.0)
+    assert rate * (1.0 - 1e-8) <= excess[1] <= rate
+    assert slip < 1e-8

@@ -29,3 +29,10 @@ def test_a_replacement_is_a_removal_and_an_addition(mu, epsilon):
         truth = gaussian_delta(2 * mpf(mu), mpf(epsilon))
         assert twice("delta", epsilon) >= truth
         assert gaussian_delta(2 * mpf(mu), mpf(twice("epsilon", float(truth)))) <= truth
+
+
+def test_a_part_of_the_data_answers_as_it_does_alone():
+    """Of a part of Gaussians, too, that its line leaves wide: a first bound of it is not its last one."""
+    part = fa.Gaussian(0.035).poisson(0.18) * 7
+    both = fa.delta_bounds(fa.Parallel(part, fa.Laplace(7e5) * 2), epsilon=0.3, neighbors="add")
+    assert both == fa.delta_bounds(part, epsilon=0.3, neighbors="add")

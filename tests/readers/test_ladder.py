@@ -44,3 +44,10 @@ def test_bounds_that_exclude_each_other_are_told_and_the_larger_one_counts(monke
     with pytest.warns(DisjointBoundsWarning):
         found = fa.epsilon_bounds(fa.Skellam(25.0) * 3, delta=1e-4)
     assert found.upper >= honest.lower
+
+
+def test_divergences_answer_where_losses_that_are_known_from_two_sides_do_not():
+    """They say no more than such losses, but these say nothing of a delta so small, and a rung before them little."""
+    job = fa.Gaussian(1.6).poisson(0.004, at_most=597, records=1000) * 4 + fa.PureDP(0.26) * 2
+    by_divergences = fa.epsilon(job, delta=1e-300, neighbors="remove", accountant=fa.RDP())
+    assert fa.epsilon(job, delta=1e-300, neighbors="remove") <= by_divergences * (1.0 + 1e-9)
