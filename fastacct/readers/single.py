@@ -72,5 +72,15 @@ def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
     if loss.infinite == delta and not is_upper:
         return max(0.0, loss.reached() * (1.0 - 4.0 * ROUNDING))
     if loss.infinite == delta or _delta(loss, last, is_upper) > delta:
-        return max(last, loss.outside(_TAIL)[1]) if is_upper else last
+        return _beyond(loss, delta, last) if is_upper else last
     return crossing(lambda epsilon: (_delta(loss, epsilon, is_upper),) * 2, delta, last)[is_upper]
+
+
+def _beyond(loss: Loss, delta: float, last: float) -> float:
+    """An epsilon that surely has this delta: ends of losses may be off by more than their slack."""
+    last = max(last, loss.outside(_TAIL)[1])
+    for power in range(-52, 0):
+        if last == math.inf or _delta(loss, last, True) <= delta:
+            return last
+        last += max(last, _LEAST) * 2.0**power
+    return math.inf

@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 
+import fastacct as fa
 from fastacct.losses.loss import Atoms, Bracket
 from fastacct.readers.single import Single
 
@@ -48,3 +50,12 @@ def test_an_infinite_loss_is_all_of_delta_beyond_the_others(infinite):
     assert reader.delta(5.0).upper >= infinite >= reader.delta(5.0).lower
     assert reader.epsilon(infinite).upper >= 2.0
     assert reader.epsilon(0.999 * infinite).upper == math.inf
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-300, 1e-30])
+def test_the_largest_loss_is_not_rounded_down(delta):
+    """Of a sample of Laplace noise: the end of its losses is a float that may be below them."""
+    found = fa.epsilon(fa.Laplace(1.568153037093958).poisson(0.9777476579467309), delta=delta, neighbors="remove")
+    with mp.workdps(40):
+        largest = mp.log1p(mpf(0.9777476579467309) * mp.expm1(1 / mpf(1.568153037093958)))
+        assert largest <= found <= largest * (1 + 1e-9)
