@@ -78,9 +78,8 @@ def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
 
 def _beyond(loss: Loss, delta: float, last: float) -> float:
     """An epsilon that surely has this delta: ends of losses may be off by more than their slack."""
-    last = max(last, loss.outside(_TAIL)[1])
-    for power in range(-52, 0):
-        if last == math.inf or _delta(loss, last, True) <= delta:
+    for power in range(-52, 40):
+        if _delta(loss, last, True) <= delta:
             return last
         last += max(last, _LEAST) * 2.0**power
     return math.inf

@@ -59,3 +59,9 @@ def test_the_largest_loss_is_not_rounded_down(delta):
     with mp.workdps(40):
         largest = mp.log1p(mpf(0.9777476579467309) * mp.expm1(1 / mpf(1.568153037093958)))
         assert largest <= found <= largest * (1 + 1e-9)
+
+
+def test_a_delta_below_what_rounding_shows_next_to_the_largest_loss_is_met_a_little_beyond():
+    step = fa.Gaussian(1.7402205807143372).poisson(0.043054427505395364, at_most=533, records=1000)
+    lower, upper, _ = fa.epsilon_bounds(step, delta=4.8e-245, neighbors="add")
+    assert upper <= lower * (1.0 + 1e-6)
