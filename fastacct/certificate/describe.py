@@ -13,6 +13,7 @@ from fastacct.core.inputs import Reals
 from fastacct.core.relations import Relation, refuse
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled, Process
 from fastacct.mechanisms.base import plain
+from fastacct.mechanisms.epochs import Shuffled
 from fastacct.mechanisms.finite import PairOfTables, RandomizedResponse
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
@@ -68,6 +69,8 @@ def _described(mechanism: Mechanism, relation: Relation) -> Release | None:
             inner = _described(mechanism.mechanism, relation)
             is_known = inner is not None and (relation != "replace_one" or "gaussian" in inner)
             return {**inner, "poisson": text_of(mechanism.sample_rate)} if inner and is_known else None
+        case Shuffled():  # the upper end: it is known which step uses the record
+            return _described(mechanism.unsampled(), relation)
         case Gaussian() | Laplace() if 0.0 < plain(mechanism.noise_multiplier) < math.inf:
             return {type(mechanism).__name__.lower(): text_of(mechanism.noise_multiplier)}
         case DiscreteLaplace():
