@@ -301,7 +301,8 @@ def _is_wide(
 ) -> NDArray[np.bool_]:
     """Where intervals are so wide that a rung may say more; `lost`: where losses were asked, and say nothing."""
     rung, (low, high, _) = LADDER[name], out
-    least = np.full(low.size, rung.of_mixtures if cell.is_gaussian else rung.width)
+    is_summed = cell.is_gaussian and (name != "losses" or [count for _, count in cell.table] != [1])
+    least = np.full(low.size, rung.of_mixtures if is_summed else rung.width)
     is_dear = name in ("losses", "divergences") and cell.is_dear
     if cell.is_one_way or is_dear:
         least[...] = math.inf

@@ -51,3 +51,10 @@ def test_divergences_answer_where_losses_that_are_known_from_two_sides_do_not():
     job = fa.Gaussian(1.6).poisson(0.004, at_most=597, records=1000) * 4 + fa.PureDP(0.26) * 2
     by_divergences = fa.epsilon(job, delta=1e-300, neighbors="remove", accountant=fa.RDP())
     assert fa.epsilon(job, delta=1e-300, neighbors="remove") <= by_divergences * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.7e-6])
+def test_one_release_of_mixtures_is_read_wherever_its_line_is_not_tight(epsilon):
+    """No grid is needed for it: a rare record is replaced, and the line is 1e-5 wide."""
+    lower, upper, _ = fa.delta_bounds(fa.Gaussian(1.22).poisson(1e-9), epsilon=epsilon, neighbors="replace_one")
+    assert 0.0 < upper <= lower * (1.0 + 1e-6)
