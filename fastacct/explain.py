@@ -23,7 +23,7 @@ class Explanation(Compared):
     Examples
     --------
     >>> import fastacct as fa
-    >>> why = fa.explain(fa.Laplace(2.0) * 5, delta=1e-6)
+    >>> why = fa.explain(fa.Laplace(2.0) * 5, delta=0.0)
     >>> why.status, round(why.upper, 4), len(why.readers) > 1
     ('TIGHT', 2.5, True)
     """
@@ -87,6 +87,7 @@ def explain(
     ask = Ask(quantity, np.array(target), (), relation, only_upper=not is_exact)
     name, settings = chosen.reading(process, ask)
     steps = explained(process, ask, settings) if settings else [Step(name, Found(lower, upper, status), counts=True)]
+    steps = [*dict.fromkeys(steps)]  # of a ladder that is climbed twice
     answered = tuple(step.name for step in steps if step.counts and step.said[1] == upper) or ("these together",)
     return Explanation(
         f"{quantity} at {given} = {target!r}, {relation}, {type(chosen).__name__}",

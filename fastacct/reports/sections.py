@@ -177,8 +177,9 @@ def sections_of(n: Numbers) -> Iterator[Section]:
 def _about(n: Numbers) -> Section:
     stated = {name: str(n["about"][name]) for name in _FIELDS if name in n["about"]}
     rows = [(words, stated[name]) for name, words in _FIELDS.items() if name in stated]
-    told = n["told"]
-    rows += [("training", ", ".join(value for name, value in told.items() if name != "sampler"))] if told else []
+    if told := n["told"]:
+        last_the_sampler = sorted(told.items(), key=lambda item: item[0] == "sampler")
+        rows.append(("training", ", ".join(value for _, value in last_the_sampler)))
     if norm := n["about"].get("clipping_norm"):
         rows.append(("clipping norm", str(norm)))
     missing = [words for name, words in _FIELDS.items() if name not in stated and name != "unit"]
@@ -243,7 +244,10 @@ def _attacks(n: Numbers) -> Section:
 
 
 def _protected(n: Numbers) -> Iterator[str]:
-    yield "It protects each record, also the most unusual one."
+    if verdict(n):
+        yield "What is proved holds for each record, also the most unusual one, and is too little to protect it."
+    else:
+        yield "It protects each record, also the most unusual one."
     yield (
         "It protects from anyone who sees what the job releases (of a training: the model after every step), even if "
         "they know all other records, and however long they compute."
@@ -305,7 +309,10 @@ def _in_terms_of_nist(n: Numbers) -> Section:
     told = "none is proved at this δ" if n["epsilon"] == math.inf else f"ε ≤ {at_most(n['epsilon'])}"
     rows = (
         ("privacy parameters", f"{told}, δ = {power(n['delta'])} ({kind} differential privacy)"),
-        ("unit of privacy", f"one {unit_of(n)}; groups of records as in the table above"),
+        (
+            "unit of privacy",
+            f"one {unit_of(n)}; groups of records: {'in the table above' if n['groups'] else 'no number is given'}",
+        ),
         ("neighboring data sets", f"{bounded}: {_RELATIONS[n['neighbors']]}; {size}"),
         ("trust model", "central, unless the mechanisms say otherwise: who runs the job holds all records"),
         ("mechanisms, composition", "those listed at the end, together; further releases add up and are not counted"),

@@ -209,7 +209,7 @@ def report(
     >>> import fastacct as fa
     >>> run = dict(noise_multiplier=1.0408, records=50_000, batch_size=512, epochs=30)
     >>> fa.report(**run, delta=1e-6, unit="person", vouched_by="A. Turing").summary
-    'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 3.5 at δ = 10⁻⁶.'
+    'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 3.41 at δ = 10⁻⁶.'
     """
     relation, share = as_relation(run.pop("neighbors", "add_remove")), as_delta(delta, run)
     refused(run, ("accountant",), "a report is exact: give no {}")
