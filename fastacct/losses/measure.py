@@ -159,7 +159,7 @@ def _lowered(mass: Cells, part: Cells, spacing: float) -> tuple[Cells, Cells, Ce
     taken = gap * often + _LIGHT
     low = np.minimum(np.append(0.0, dots[:-2]) / taken, 1.0) * (1.0 - place) * (1.0 - place > _NEAR * spacing)
     high = np.minimum(np.append(dots[2:], 0.0) / taken, 1.0) * place * (place > _NEAR * spacing)
-    share = gap / np.maximum(low * (1.0 - place) + high * place, _LIGHT) * (1.0 + 1e-13)
+    share = gap / np.maximum(low * (1.0 - place) + high * place, _LIGHT) * (1.0 + 4e-12)  # more than `allowed` takes
     down = np.maximum(np.append(share * low, 0.0), np.append(0.0, share * high))
     less = np.append(down[1:], 0.0) * often + np.append(0.0, down[:-1]) * (often + 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -200,12 +200,12 @@ def test_mass_of_an_infinite_loss_and_bounds_without_a_lower_side():
     ("call", "error", "message"),
     [
         (lambda: fa.privacy_loss(fa.Gaussian([1.0, 2.0])), TypeError, r"arrays of shape \(2,\)"),
-        (lambda: fa.privacy_loss(fa.Gaussian(1.0), neighbors="add_remove"), ValueError, "neighbors = 'add_remove'"),
+        (lambda: fa.privacy_loss(fa.Gaussian(1.0), neighbors="both"), ValueError, "neighbors = 'both'"),
         (lambda: fa.privacy_loss(fa.Gaussian(1.0)).exceeds(math.nan), ValueError, "epsilon"),
         (lambda: fa.privacy_loss(fa.Gaussian(1.0)).quantile(0.0), ValueError, "beta"),
         (lambda: fa.privacy_loss(fa.RandomizedResponse(1.0)).exceeds(1.0), ValueError, "is not supported"),
         (lambda: fa.privacy_loss(3.0), TypeError, "job"),
-        (lambda: fa.PrivacyLoss(fa.Gaussian(1.0), "add_remove", None), ValueError, "neighbors = 'add_remove'"),
+        (lambda: fa.PrivacyLoss(fa.Gaussian(1.0), "both", None), ValueError, "neighbors = 'both'"),
         (lambda: fa.PrivacyLoss(fa.Gaussian([1.0, 2.0]), "add", None), TypeError, r"arrays of shape \(2,\)"),
     ],
 )
