@@ -96,10 +96,10 @@ class Direction:
     def __init__(self, checker: Any, job: Job, direction: str, target: float) -> None:
         """`target` is about the delta to be proved."""
         self.checker, self.job, self.name = checker, job, direction
-        checker.ctx.prec = 1400  # of the parameters; far losses ask for it
         self.target, self.parts = target, []
         total = sum(release["count"] for release in job["releases"])
         for release in job["releases"]:
+            checker.ctx.prec = 1400  # of the parameters: far losses ask for it
             delta = checker.one_release(release, job["relation"])
             delta, other = (delta, turned(delta)) if direction == "remove" else (turned(delta), delta)
             least = target * _LEFT_OUT / total

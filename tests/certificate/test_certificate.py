@@ -30,6 +30,7 @@ JOBS = {
     "pure": (fa.PureDP(0.1) * 50, "add_remove"),
     "guarantee": (fa.ApproxDP(0.1, 1e-8) * 30, "add_remove"),
     "sampled guarantee": (fa.ApproxDP(0.5, 1e-8).poisson(0.1) * 30, "add_remove"),
+    "many kinds": (fa.DiscreteGaussian(3.37, 2) + fa.DiscreteLaplace(8.03, 2) * 41 + fa.PureDP(0.1) * 3, "add_remove"),
     "shuffled": (fa.Gaussian(3.0).shuffled(20) * 4, "zero_out"),
     "table": (fa.from_pmf([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]) * 20, "add_remove"),
     "lopsided table": (fa.from_pmf([0.5, 0.5, 0.0], [0.25, 0.625, 0.125]).poisson(0.2) * 20, "remove"),
