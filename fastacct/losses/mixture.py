@@ -179,7 +179,9 @@ class GaussianMixtures(Loss):
         centres, far = self._centres(), reach * self.sigma
         low, high = float(centres[0] - far), float(centres[-1] + far)
         even = math.ceil(many * (high - low) / (2.0 * far))
-        if even <= many * centres.size // 2 and np.diff(centres).max() <= 2.0 * far:  # nothing between is out of reach
+        if (
+            even <= many * centres.size // 2 and np.diff(centres).max(initial=0.0) <= 2.0 * far
+        ):  # nothing between is out of reach
             return np.linspace(low, high, even + 1)
         return np.unique(np.concatenate([m + np.linspace(-far, far, many + 1) for m in centres]))
 

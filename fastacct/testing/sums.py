@@ -45,7 +45,8 @@ class Sums:
             low, high = self.law.extent(_TAIL)
             ends = [low - _BEYOND, low, high, high + _BEYOND]
             coarse = np.unique(np.concatenate([ends, self.law.points()[0], [] if more is None else more]))
-            coarse = _halved(_halved(coarse))
+            for _ in range(2 if more is None else 4):  # the double sum is to hold far out, to 1e-9
+                coarse = _halved(coarse)
             fine = _halved(coarse)
             found = [(edges, self.law.masses(edges, _TAIL, self.side)) for edges in (coarse, fine)]
             shift = self.side * (max(one.slip for _, one in found) + self.law.slack)

@@ -45,7 +45,7 @@ def test_a_misspelt_word_is_refused_by_name(path, function, word):
 def test_good_calls_are_good_and_many():
     assert len(CASES) >= 124
     assert {word for _, _, word in (case.values for case in CASES)} == set(WORDS)
-    relations = [case.values for case in CASES if case.values[2] == "neighbors"]
+    relations = [case.values for case in CASES if case.values[2] == "neighbors" and case.values[1] is not fa.certify]
     for path, function, word in relations:  # what is refused above is refused for its word alone
         call = good_call(path, function, word)
         call(

@@ -134,7 +134,7 @@ def test_randomized_response_by_the_probability_of_the_truth():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: fa.rdp(LEFT, 0.5), r"fa\.divergence\(job, order\)"),
+        (lambda: fa.rdp(LEFT, 0.5), r"fa\.divergence\(job, orders\)"),
         (lambda: fa.utility(fa.Laplace(1.0) * 3), "whose release has an error of its own"),
         (lambda: fa.kl, "divergence"),
         (lambda: fa.mse, "utility"),
