@@ -121,16 +121,35 @@ class Lowered(Record):
         return replace(self.dots, origin=origin, mass=np.pad(self.dots.mass, cells) + left)
 
 
-def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -math.inf) -> Lowered:
+def lower_measure(
+    source: Loss, spacing: float, tail: float, floor: float = -math.inf, *, without_rest: bool = False
+) -> Lowered:
     """Connect-the-dots discretisation of losses that are a little smaller, and a lower bound made of it.
 
-    Losses below `floor` are moved to minus infinity.
+    Losses below `floor` are moved to minus infinity.  `without_rest`: cells in which the dots' curve stays above the
+    true one have Q's mass at their lower end and as much of P's as belongs to it, so that `below` is a bound by itself.
     """
     least, largest = source.extent(tail)
     is_cut = least < floor
     ends = max(least, floor), max(largest, floor) + spacing  # what is at the last point has a cell of its own
     cells = _cells(source, spacing, tail, ends, -1.0, is_cut)
     mass, part = np.where(cells.mass < _LIGHT, 0.0, cells.mass), np.where(cells.part < _HARDLY, 0.0, cells.part)
+    points, dots, rest, reach = _lowered(mass, part, spacing)
+    while without_rest and rest.any():
+        kept = (1.0 + part * math.expm1(-spacing)) * (1.0 - 4.0 * ROUNDING)  # of P, so that Q's mass stays
+        mass, part = np.where(rest > 0.0, mass * kept, mass), np.where(rest > 0.0, 0.0, part)
+        points, dots, rest, reach = _lowered(mass, part, spacing)
+    bottom = (cells.cut + source.bottom) * (1.0 - 2.0 * ROUNDING)
+    made = [
+        GridMeasure(cells.origin, spacing, one * (1.0 - 4.0 * ROUNDING), source.infinite, cells.slack, bottom)
+        for one in (points, dots)
+    ]
+    return Lowered(made[0].trimmed(), made[1], np.append(rest, 0.0), reach)
+
+
+def _lowered(mass: Cells, part: Cells, spacing: float) -> tuple[Cells, Cells, Cells, int]:
+    """Masses of the points that are lowered from the dots, the dots, by how much their curve may still be above the
+    true one within each cell, and by how many points masses moved."""
     dots = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
     whole, often = -math.expm1(-spacing), math.exp(-spacing) / -math.expm1(-spacing)
     # by how much the dots' curve is above the true one within a cell, at most, at `place` from its lower end
@@ -141,7 +160,7 @@ def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     taken = gap * often + _LIGHT
     low = np.minimum(np.append(0.0, dots[:-2]) / taken, 1.0) * (1.0 - place) * (1.0 - place > _NEAR * spacing)
     high = np.minimum(np.append(dots[2:], 0.0) / taken, 1.0) * place * (place > _NEAR * spacing)
-    share = gap / np.maximum(low * (1.0 - place) + high * place, _LIGHT) * (1.0 + 1e-13)
+    share = gap / np.maximum(low * (1.0 - place) + high * place, _LIGHT) * (1.0 + 4e-12)  # more than `allowed` takes
     down = np.maximum(np.append(share * low, 0.0), np.append(0.0, share * high))
     less = np.append(down[1:], 0.0) * often + np.append(0.0, down[:-1]) * (often + 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -151,12 +170,7 @@ def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     less = np.append(down[1:], 0.0) * often + np.append(0.0, down[:-1]) * (often + 1.0)
     points = np.maximum(dots + more - less - 16.0 * ROUNDING * (dots + more + less), 0.0)
     rest = np.maximum(gap - ((1.0 - place) * down[:-1] + place * down[1:]) * (1.0 - 64.0 * ROUNDING), 0.0)
-    bottom = (cells.cut + source.bottom) * (1.0 - 2.0 * ROUNDING)
-    made = [
-        GridMeasure(cells.origin, spacing, one * (1.0 - 4.0 * ROUNDING), source.infinite, cells.slack, bottom)
-        for one in (points, dots)
-    ]
-    return Lowered(made[0].trimmed(), made[1], np.append(rest, 0.0), 2 if down.any() else 1)
+    return points, dots, rest, 2 if down.any() else 1
 
 
 def decayed(values: Cells, rate: float) -> Cells:

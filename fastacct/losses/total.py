@@ -47,7 +47,10 @@ def _total(parts: Sequence[tuple[Loss, int]], is_upper: bool) -> Atoms:
         raise OutOfReachError("the losses of the releases on one sample have no common lattice")
     spacing, whole = width / _POINTS, None
     for source, count in parts:
-        one = upper_measure(source, spacing, _TAIL) if is_upper else lower_measure(source, spacing, _TAIL).below
+        if is_upper:
+            one = upper_measure(source, spacing, _TAIL)
+        else:
+            one = lower_measure(source, spacing, _TAIL, without_rest=True).below
         while count:
             if count & 1:
                 whole = one if whole is None else _both(whole, one, is_upper)

@@ -109,9 +109,9 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
 
     **Guarantee.** That of the job, which is evaluated in its place where nothing is sampled.  A record that is drawn
     takes part in every release, as a client does in all that a round of federated learning releases.  Losses of a
-    sample are rounded to a lattice of 16,384 points to either side, so that bounds are about 1e-6 apart.  Releases may
-    depend on what earlier ones of the same sample have shown.  A sample has at most 1,000 releases.  Where losses are
-    not known, Rényi divergences are sampled.
+    sample are rounded to a lattice of 16,384 points to either side.  The bounds are about 1e-4 of themselves apart.
+    Releases may depend on what earlier ones of the same sample have shown.  A sample has at most 1,000 releases.  Where
+    losses are not known, Rényi divergences are sampled.
 
     Parameters
     ----------
