@@ -15,8 +15,6 @@ takes the place of another one, which moves the sum by up to 2.  docs/algorithms
 
 from flint import arb, ctx
 
-PAIRS = ("fixed", "draws", "at_most")  # words that are followed by two whole numbers
-
 
 def require(truth, message):
     if not truth:
@@ -86,12 +84,10 @@ def held(size, batch, records):
     return counts(first, lambda c: arb((size - c) * (batch - c)) / ((c + 1) * (left - size + c + 1)), min(size, batch))
 
 
-def swapped(noise, chances, stays):
-    """Of places of a batch that a group takes, by their number; `stays`: it has them before and after."""
-    alone = lambda c: mixture(noise, [(arb(1), 2 * c)], [(arb(1), 0)])
-    if not stays:
-        return mixture(noise, [(weight, 2 * c) for c, weight in enumerate(chances)], [(arb(1), 0)])
-    r, lacking, of = 1 - chances[0], 1 - sum(chances), [(chances[c], alone(c)) for c in range(1, len(chances))]
+def staying(noise, chances):
+    """Of a batch that keeps its size, a group of which is replaced, by the number of places that it takes."""
+    r, lacking = 1 - chances[0], 1 - sum(chances)
+    of = [(chances[c], mixture(noise, [(arb(1), 2 * c)], [(arb(1), 0)])) for c in range(1, len(chances))]
     half = lambda y: lacking + sum(weight * delta((y - 1 + r) / r) for weight, delta in of)
 
     def delta(y):
@@ -103,38 +99,54 @@ def swapped(noise, chances, stays):
     return delta
 
 
-def chosen(release, relation, exact, whole):
-    """Of Gaussian noise on a batch that is drawn as the words say."""
-    noise, size, rate = arb(exact(release["gaussian"])), whole(release.get("group", 1), "group", 1, 10**5), arb(1)
-    stays, pair = relation in ("replace_one", "zero_out"), next((name for name in PAIRS if name in release), None)
-    require(set(release) <= {"count", "gaussian", "poisson", "group", pair}, "a batch is drawn in one way")
-    two = [whole(number, pair, 1, 10**9) for number in release.get(pair, [1, 1])]
-    if pair in ("fixed", "draws"):
-        require("poisson" not in release, "a batch is drawn in one way")
-        require(size + (two[0] if pair == "fixed" else 0) <= two[1] - (pair == "draws"), "records are too few")
-        return swapped(noise, held(size, *two) if pair == "fixed" else drawn(two[0], arb(size) / two[1]), stays)
-    if "poisson" in release:
-        rate = arb(exact(release["poisson"]))
-        require(rate > 0 and rate < 1, "poisson")
-    p = [(weight, c) for c, weight in enumerate(drawn(size, rate))] if rate < 1 else [(arb(1), size)]
-    own = mixture(noise, p, [(weight, -c) for weight, c in p] if relation == "replace_one" else [(arb(1), 0)])
-    if pair != "at_most":
-        return own
-    most, records = two
-    require(size == 1 and rate < 1 and most < records, "at_most")
-    tau, more = (rate.beta_lower(b, records - most, regularized=True) for b in (most, most + 1))
-    kept = most * more / (records * tau)  # of the record, given that so many others were drawn; never more than `rate`
-    kept = kept.min(rate) if kept.is_finite() else rate
-    other = swapped(noise, [1 - kept, kept], stays)
-    return lambda y: (1 - tau) * own(y) + tau * other(y)
+def places(release, exact, whole):
+    """Noise, the chances that 0, 1, ... of a group are drawn, and how far each moves the sum."""
+    noise, size, rate = arb(exact(release["gaussian"])), whole(release.get("group", 1), "group", 1, 10**4), arb(1)
+    pair = next((name for name in ("fixed", "draws") if name in release), None)
+    require(set(release) <= {"count", "gaussian", "group", pair or "poisson", "at_most"}, "drawn in two ways")
+    if pair:
+        drawn_of, records = (whole(number, pair, 1, 10**9) for number in release[pair])
+        require(size + (drawn_of if pair == "fixed" else 1) <= records, "there are too few records")
+        return noise, held(size, drawn_of, records) if pair == "fixed" else drawn(drawn_of, arb(size) / records), 2
+    if "poisson" not in release:
+        return noise, [arb()] * size + [arb(1)], 1
+    rate = arb(exact(release["poisson"]))
+    require(rate > 0 and rate < 1, "poisson")
+    return noise, drawn(size, rate), 1
+
+
+def normals(release, relation, exact, whole):
+    """Noise, and P and Q as [(weight, mean)]."""
+    if "mixture" in release:
+        require(set(release) == {"count", "mixture", "p", "q"} and relation != "replace_one", "not a mixture like that")
+        p, q = ([(arb(exact(weight)), exact(mean)) for weight, mean in release[side]] for side in "pq")
+        require(all(sum(exact(weight) for weight, _ in release[side]) <= 1 for side in "pq"), "weights are more than 1")
+        require(max(mean for _, mean in p) > 0, "P of a mixture is at 0")
+        return arb(exact(release["mixture"])), p, [(weight, -mean) for weight, mean in q]
+    noise, chances, far = places(release, exact, whole)
+    require(far == 1 or relation in ("add_remove", "add", "remove"), "its records keep their places")
+    p = [(weight, far * c) for c, weight in enumerate(chances) if weight > 0]
+    return noise, p, [(weight, -mean) for weight, mean in p] if relation == "replace_one" else [(arb(1), 0)]
 
 
 def one_batch(release, relation, exact, whole):
     """delta(y) of a release; `exact` and `whole` read numbers."""
-    if "mixture" not in release:
-        return chosen(release, relation, exact, whole)
-    require(set(release) == {"count", "mixture", "p", "q"}, "a mixture is not sampled")
-    p, q = ([(arb(exact(weight)), exact(mean)) for weight, mean in release[side]] for side in "pq")
-    require(all(sum(exact(weight) for weight, _ in release[side]) <= 1 for side in "pq"), "weights are more than 1")
-    require(relation != "replace_one" and max(mean for _, mean in p) > 0, "the mixture is not known like that")
-    return mixture(arb(exact(release["mixture"])), p, [(weight, -mean) for weight, mean in q])
+    stays = relation in ("replace_one", "zero_out")
+    if stays and ("fixed" in release or "draws" in release):
+        require("at_most" not in release, "drawn in two ways")
+        return staying(*places(release, exact, whole)[:2])
+    own = mixture(*normals(release, relation, exact, whole))
+    if "at_most" not in release:
+        return own
+    (most, records), rate = release["at_most"], arb(exact(release["poisson"]))
+    require(
+        release.get("group", 1) == 1 and whole(most, "at_most", 1, 10**9) < whole(records, "at_most", 2, 10**9),
+        "at_most",
+    )
+    tau, more = (rate.beta_lower(b, records - most, regularized=True) for b in (most, most + 1))
+    kept = most * more / (records * tau)  # of the record, given that so many others were drawn; never more than `rate`
+    kept = kept.min(rate) if kept.is_finite() else rate
+    p = [(1 - kept, 0), (kept, 2)]
+    noise = arb(exact(release["gaussian"]))
+    other = staying(noise, [1 - kept, kept]) if stays else mixture(noise, p, [(arb(1), 0)])
+    return lambda y: (1 - tau) * own(y) + tau * other(y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -106,7 +106,8 @@ def _described(mechanism: Mechanism, relation: Relation) -> Release | None:
         case RandomizedResponse() if relation == "replace_one" and plain(mechanism.epsilon) < math.inf:
             return {"response": [text_of(mechanism.epsilon), mechanism.answers]}
         case PairOfTables():
-            return {"table": [[text_of(p), text_of(q)] for p, q in zip(mechanism.p, mechanism.q, strict=True)]}
+            sides = (_at_most_one(side) for side in (mechanism.p, mechanism.q))
+            return {"table": [list(pair) for pair in zip(*sides, strict=True)]}
     return None
 
 
@@ -125,10 +126,16 @@ def _known_batch(mechanism: Mechanism, size: int) -> bool:
 
 
 def _weighted(side: tuple[tuple[float, float], ...]) -> list[list[str]]:
-    """[weight, distance from 0] with weights that add up to 1 at most, as decimals."""
-    weights = [Decimal(repr(weight)) for weight, _ in side]
-    weights[weights.index(max(weights))] -= max(sum(weights) - 1, Decimal(0))
-    return [[format(weight, "f"), text_of(abs(mean))] for weight, (_, mean) in zip(weights, side, strict=True)]
+    """[weight, distance from 0]."""
+    weights = _at_most_one([weight for weight, _ in side])
+    return [[weight, text_of(abs(mean))] for weight, (_, mean) in zip(weights, side, strict=True)]
+
+
+def _at_most_one(weights: Sequence[float]) -> list[str]:
+    """Decimals that add up to 1 at most: rounding of the sum is taken from the largest one."""
+    exact = [Decimal(repr(weight)) for weight in weights]
+    exact[exact.index(max(exact))] -= max(sum(exact) - 1, Decimal(0))
+    return [format(weight, "f") for weight in exact]
 
 
 def _whole(name: str, value: Reals, deviation: float, sensitivity: int) -> Release:

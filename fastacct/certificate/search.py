@@ -38,10 +38,11 @@ class Release(NamedTuple):
 
 def _atoms(release: Job, relation: str, direction: str) -> tuple[float, float]:
     """The largest loss, inf if it is not known, and of what it is a multiple, like all others where that may be."""
-    moved, rate = 2.0 if relation == "replace_one" else 1.0, float(Fraction(release.get("poisson", "1")))
+    moved, rate = 2.0 if relation == "replace_one" else 1.0, float(release.get("poisson", "1"))
     match release:
         case {"laplace": scale}:
-            unit = largest = moved / float(Fraction(scale))
+            top, _, bottom = scale.partition("/")
+            unit = largest = moved / float(top) * float(bottom or 1)
         case {"geometric": scale, "sensitivity": far}:
             unit = 1.0 / float(scale)
             largest = moved * far * unit

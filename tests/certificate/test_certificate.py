@@ -14,7 +14,7 @@ from fastacct.certificate import checker
 from fastacct.certificate.describe import releases, text_of
 
 CHECKER = Path(checker.__file__)
-BATCHES = CHECKER.with_name("batches.py")
+BATCHES, LINE = CHECKER.with_name("batches.py"), CHECKER.with_name("line.py")
 RUN = fa.Gaussian(1.0408).poisson(0.01024) * 2930
 JOBS = {
     "laplace": (fa.Laplace(5.0) * 100, "add_remove"),
@@ -35,7 +35,7 @@ JOBS = {
     "shuffled": (fa.Gaussian(3.0).shuffled(20) * 4, "zero_out"),
     "group": (fa.Gaussian(1.5).poisson(0.05).group(3) * 40, "add_remove"),
     "group, replaced": (fa.Gaussian(3.0).poisson(0.05).group(2) * 40, "replace_one"),
-    "group of all": (fa.Gaussian(9.0).group(3) * 4 + fa.Laplace(20.0).group(2), "add_remove"),
+    "group of all": (fa.Gaussian(9.0).group(3) * 4 + fa.Laplace(20.0).group(3), "add_remove"),
     "sampled as a group": (fa.Gaussian(3.0).group(2).poisson(0.1) * 20, "add_remove"),
     "group of guarantees": (fa.PureDP(0.1).group(2) * 9, "replace_one"),
     "fixed size": (fa.Gaussian(2.0).fixed_size(10, 1000) * 100, "add_remove"),
@@ -93,6 +93,30 @@ def test_five_digits_are_five_digits() -> None:
     assert bounds.lower <= float(found.epsilon) <= bounds.upper * (1.0 + 2e-5)
 
 
+LINES = {
+    "sampled": (RUN, "add_remove", 1e-5, 10),
+    "replaced": (fa.Gaussian(2.0).poisson(0.05) * 100, "replace_one", 1e-6, 9),
+    "group": (fa.Gaussian(3.0).poisson(0.05).group(2) * 100, "zero_out", 1e-6, 9),
+    "fixed size": (fa.Gaussian(4.0).fixed_size(100, 1000) * 50, "remove", 1e-5, 8),
+    "beside Laplace noise": (fa.Gaussian(2.0).poisson(0.2) * 50 + fa.Laplace(20.0) * 3, "add", 1e-4, 8),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_many_digits_are_proved_on_a_line(name: str) -> None:
+    job, relation, delta, digits = LINES[name]
+    found = fa.certify(job, delta=delta, neighbors=relation, digits=digits)
+    bounds = fa.epsilon_bounds(job, delta=delta, neighbors=relation)
+    assert bounds.lower <= float(found.epsilon) <= bounds.upper * (1.0 + 20.0 * 10.0**-digits)
+
+
+def test_many_digits_of_other_noise_are_refused() -> None:
+    with pytest.raises(ValueError, match="more than 7 digits are proved of Gaussian noise"):
+        fa.certify(fa.PureDP(0.1) * 9, delta=1e-6, digits=9)
+    with pytest.raises(ValueError, match="more than 7 digits are proved of Gaussian noise"):
+        fa.certify(fa.Gaussian(1.0).poisson(0.1, at_most=9, records=50) * 9, delta=1e-6, digits=9)
+
+
 def test_a_delta_is_proved() -> None:
     job = fa.Laplace(5.0) * 30
     found = fa.certify(job, epsilon=3.0)
@@ -112,7 +136,7 @@ def test_more_digits_are_closer() -> None:
 def test_the_program_runs_alone(name: str, proved: str, tmp_path: Path) -> None:
     """From a folder where there is no fastacct, isolated from the paths of this process."""
     path = fa.certify(JOBS[name][0], delta=1e-6, digits=3).save(tmp_path / "run.json")
-    for file in (CHECKER, BATCHES):
+    for file in (CHECKER, BATCHES, LINE):
         (tmp_path / file.name).write_text(file.read_text())
     command = [sys.executable, "-c", _ALONE, str(tmp_path / "checker.py"), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -129,7 +153,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(("file", "most"), [(CHECKER, 200), (BATCHES, 150)])
+@pytest.mark.parametrize(("file", "most"), [(CHECKER, 200), (BATCHES, 160), (LINE, 120)])
 def test_the_program_is_short_and_needs_flint_alone(file: Path, most: int) -> None:
     text = file.read_text()
     assert len(text.splitlines()) <= most
@@ -264,6 +288,49 @@ def test_what_is_wrong_is_not_proved(name: str, document: dict) -> None:
         checker.proved(json.dumps(changed))
 
 
+@pytest.fixture(scope="module")
+def line() -> dict:
+    job = fa.Laplace(20.0) * 3 + fa.Gaussian(2.0).poisson(0.2) * 50
+    return json.loads(fa.certify(job, delta=1e-4, neighbors="remove", digits=8).text)
+
+
+OFF_THE_LINE = {
+    "1e-7 below the truth": _set("epsilon", lambda text: _less(text, 1.0 - 1e-7)),
+    "less delta": _set("delta", lambda text: _less(text, 0.999)),
+    "one release more": _set("releases/1/count", 51),
+    "less noise": _set("releases/1/gaussian", "1.999"),
+    "a larger rate": _set("releases/1/poisson", "0.2001"),
+    "no sample": lambda document: document["releases"][1].pop("poisson"),
+    "less Laplace noise": _set("releases/0/laplace", "19"),
+    "a group": _set("releases/1/group", 2),
+    "another relation": _set("relation", "replace_one"),
+    "few nodes": _set("proof/remove/nodes", 4),
+    "no nodes": _set("proof/remove/nodes", 0),
+    "1e9 nodes": _set("proof/remove/nodes", 10**9),
+    "a line at 1": _set("proof/remove/line", "1"),
+    "a line left of 1": _set("proof/remove/line", "0.5"),
+    "a line far right": _set("proof/remove/line", "1000"),
+    "a step that is wide": _set("proof/remove/step", lambda text: _less(text, 3.0)),
+    "a step of 0": _set("proof/remove/step", "0"),
+    "a short reach": _set("proof/remove/reach", "3"),
+    "no reach": _set("proof/remove/reach", "0"),
+    "a late cut": _set("proof/remove/cuts", ["0.5", "0.99"]),
+    "a cut left out": _set("proof/remove/cuts", ["0.5"]),
+    "few bits": _set("proof/remove/bits", 16),
+    "a kind it does not know": _set("releases/0", {"count": 3, "guarantee": ["0.05", "0"]}),
+    "a sample of Laplace noise": _set("releases/0/poisson", "0.5"),
+    "at most so many": _set("releases/1/at_most", [10, 100]),
+}
+
+
+@pytest.mark.parametrize("name", OFF_THE_LINE)
+def test_what_is_wrong_is_not_proved_on_a_line(name: str, line: dict) -> None:
+    changed = copy.deepcopy(line)
+    OFF_THE_LINE[name](changed)
+    with pytest.raises((ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
+        checker.proved(json.dumps(changed))
+
+
 def test_the_document_of_the_canaries_is_proved(document: dict) -> None:
     assert checker.proved(json.dumps(document)).startswith("proved: ")
 
@@ -336,7 +403,7 @@ def test_arguments() -> None:
         fa.certify(job)
     with pytest.raises(TypeError, match="give delta"):
         fa.certify(job, delta=1e-6, epsilon=1.0)
-    with pytest.raises(ValueError, match=r"digits = 9 is out of range"):
-        fa.certify(job, delta=1e-6, digits=9)
+    with pytest.raises(ValueError, match=r"digits = 13 is out of range"):
+        fa.certify(job, delta=1e-6, digits=13)
     with pytest.raises(ValueError, match="of one job"):
         fa.certify(fa.Laplace([5.0, 6.0]) * 3, delta=1e-6)
