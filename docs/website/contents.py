@@ -16,6 +16,7 @@ CONTENTS = {
         "docs/howto/noise",
         "docs/explorer",
         "docs/loaders",
+        "docs/howto/check_loop",
         "docs/relations",
         "docs/howto/pipeline",
         "docs/howto/budget",

@@ -15,6 +15,7 @@ WORDS = {
     "docs/explorer": ["explorer", "sliders"],
     "docs/faq": ["which delta", "choose delta", "batch norm", "gradient accumulation"],
     "docs/howto/budget": ["privacy budget", "privacy filter", "adaptive composition"],
+    "docs/howto/check_loop": ["check-loop", "pre-commit", "GitHub Action", "poisson_sampling"],
     "docs/howto/dp_accounting": ["PLDAccountant"],
     "docs/howto/jax": ["optax"],
     "docs/howto/noise": ["noise multiplier", "how much noise", "target epsilon", "calibrate"],
