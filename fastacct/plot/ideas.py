@@ -25,9 +25,9 @@ from fastacct.plot.figures import (
     STYLES,
     WIDE,
     finished,
+    jobs_of,
     log_scale,
     name_axes,
-    named,
     new_figure,
     panel,
     power,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fastacct.plot.figures import Several
+    from fastacct.run import Parameters
 
 _BLUE, _RED, _GREEN = (color for color, _ in STYLES[:3])
 _Keywords = dict[str, Any]
@@ -79,22 +80,23 @@ def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: 
     return finished(axis, rf"$\sigma = {noise_multiplier:g}$, {size}")
 
 
-def budget(releases: Several[Job], *, epsilon: float, delta: float) -> Figure:
+def budget(releases: Several[Job | Parameters] | None = None, *, epsilon: float, delta: float, **run: object) -> Figure:
     """Draw how releases spend a budget, in their order; one that does not fit is refused, and drawn in red.
 
-    `releases`: a job, a list of jobs, or a dict {name: job}.
+    `releases`: a job, a list of jobs, or a dict {name: job}, or a run by its keywords.
 
     **Guarantee.** Heights are certified upper bounds of what all accepted releases cost together.
 
     Examples
     --------
     >>> import fastacct as fa
-    >>> plan = {"counts": fa.Laplace(4.0), "training": fa.Gaussian(1.0).poisson(0.01) * 1000, "again": fa.Gaussian(2)}
+    >>> run = dict(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    >>> plan = {"counts": fa.Laplace(4.0), "training": run, "again": fa.Gaussian(2)}
     >>> figure = budget(plan, epsilon=2.5, delta=1e-5)
     """
     axis = panel(height=3.8)
     spent, before = Process(), 0.0
-    listed = named(releases, "releases", name_of)
+    listed = jobs_of(releases, run, "releases", name_of)
     for place, (_, job) in enumerate(listed):
         cost = float(smallest_epsilon(spent + job, delta=delta))
         fits, top = cost <= epsilon, min(cost, 1.5 * epsilon)

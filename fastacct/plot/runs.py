@@ -23,10 +23,10 @@ from fastacct.plot.figures import (
     WIDE,
     colors,
     finished,
+    jobs_of,
     legend,
     log_scale,
     name_axes,
-    named,
     panel,
     power,
     spread,
@@ -34,7 +34,7 @@ from fastacct.plot.figures import (
     wrapped,
 )
 from fastacct.plot.grids import FRAME, MAP_CELLS, draw_levels, draw_numbers, numbers_size
-from fastacct.run import refused
+from fastacct.run import Parameters, refused
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:
@@ -59,11 +59,12 @@ _LETTERS: Final = 28
 
 
 def privacy_curves(
-    jobs: Several[PrivacyCurve | curve.Run | Job],
+    jobs: Several[PrivacyCurve | curve.Run | Job | Parameters] | None = None,
     *,
     neighbors: Relation = "add_remove",
     smallest_delta: float = 1e-12,
     points: int = 101,
+    **run: object,
 ) -> Figure:
     """Draw delta over epsilon: one colour per job, adding a record dashed, the certified interval shaded.
 
@@ -73,7 +74,8 @@ def privacy_curves(
     Parameters
     ----------
     jobs : job, list of jobs, or dict {name: job}
-        Also what `fastacct.curve.privacy_curve` returns, which is drawn as it is.
+        Or a run of DP-SGD by the keywords of `fastacct.dpsgd.job`; each job may be a dict of them.  Also what
+        `fastacct.curve.privacy_curve` returns, which is drawn as it is.
     neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
         "add_remove": both directions, a line each.
     smallest_delta, points
@@ -92,7 +94,7 @@ def privacy_curves(
     ways = DIRECTIONS[relation] if relation == "add_remove" else (relation,)
     limits: _Keywords = {"smallest_delta": smallest_delta, "points": points}
     curves: list[tuple[str, PrivacyCurve]] = []
-    for name, one in named(jobs, "jobs", _name_of):
+    for name, one in jobs_of(jobs, run, "jobs", _name_of):
         own = [one] if isinstance(one, PrivacyCurve) else [curve.privacy_curve(one, way, **limits) for way in ways]
         curves += [(name, each) for each in own]
     return _drawn(curves)
@@ -262,7 +264,7 @@ def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | Non
 
 
 def tradeoff(
-    jobs: Several[curve.Run | Job],
+    jobs: Several[curve.Run | Job | Parameters] | None = None,
     *,
     delta: float = 1e-5,
     smallest: float = 1e-4,
@@ -270,22 +272,26 @@ def tradeoff(
     marked: Reals = (),
     neighbors: Relation = "add_remove",
     thin: bool = True,
+    **run: object,
 ) -> Figure:
     """Draw the largest true-positive rate of any attack; thin: what (epsilon, delta) alone would allow.
 
     **Guarantee.** No attack is above a line.
 
-    `jobs`: a job, a list of jobs, or a dict {name: job}.  `marked`: false-positive rates with a labelled point.
+    `jobs`: a job, a list of jobs, or a dict {name: job}; or a run by its keywords.
+    `marked`: false-positive rates with a labelled point.
 
     Examples
     --------
     >>> import fastacct as fa
-    >>> figure = tradeoff({"my run": fa.Gaussian(1.0408).poisson(512 / 50_000) * 2930}, marked=[0.01])
+    >>> run = dict(noise_multiplier=1.0408, records=50_000, batch_size=512, epochs=30)
+    >>> figure = tradeoff(**run, marked=[0.01])
+    >>> figure = tradeoff({"my run": run, "a histogram": fa.Laplace(2.0)}, marked=[0.01])
     """
     axis = panel(axis)
     fpr, marks = np.geomspace(smallest, 1.0, 61), np.atleast_1d(np.asarray(marked, dtype=np.float64))
     notes = []
-    for name, one, color, dash in styled(named(jobs, "jobs", curve.name_of), "jobs"):
+    for name, one, color, dash in styled(jobs_of(jobs, run, "jobs", curve.name_of), "jobs"):
         job = one.job if isinstance(one, curve.Run) else one
         found = np.asarray(tpr_at_fpr(job, np.append(fpr, marks), neighbors=neighbors))
         axis.plot(fpr, found[: fpr.size], dash, color=color, linewidth=2.2, label=wrapped(name, 2 * _LETTERS))

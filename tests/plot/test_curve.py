@@ -253,6 +253,40 @@ def test_pictures_take_a_job_a_list_or_a_dict():
     np.testing.assert_array_equal(line.get_ydata()[:-1], np.clip(drawn.log_delta_upper / math.log(10.0), -24, 0))
 
 
+KEYWORDS = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+
+
+def test_pictures_of_jobs_take_runs_by_their_keywords():
+    pytest.importorskip("matplotlib")
+    from fastacct import plot
+
+    job = fa.dpsgd.job(**KEYWORDS)
+    pictures = (
+        (plot.privacy_curves, {"points": 5}),
+        (plot.tradeoff, {}),
+        (plot.privacy_loss, {"smallest": 1e-3}),
+        (plot.budget, {"epsilon": 3.0, "delta": 1e-5}),
+    )
+    for draw, options in pictures:
+
+        def drawn(*jobs, **more):
+            axis = draw(*jobs, **options, **more).axes[0]  # noqa: B023
+            return [[*line.get_ydata()] for line in axis.lines if len(line.get_ydata())], [
+                (bar.get_height(), bar.get_width()) for bar in axis.patches
+            ]
+
+        assert drawn(job) == drawn(**KEYWORDS) == drawn(KEYWORDS) == drawn([KEYWORDS]) == drawn({"mine": KEYWORDS})
+        assert drawn({"a": job, "steps": job}) == drawn({"a": KEYWORDS, "steps": job})
+        with pytest.raises(TypeError, match=r"either (jobs|losses|releases) or the keywords of a run"):
+            draw(job, **options, **KEYWORDS)
+        with pytest.raises(TypeError, match="or the keywords of a run"):
+            draw(**options)
+        with pytest.raises(TypeError, match="did you mean 'noise_multiplier'"):
+            draw(**options, noise_multplier=1.0)
+    with pytest.raises(ValueError, match="empty"):
+        plot.tradeoff({})
+
+
 def call(words, *more):
     return command.call(f"curve {words}", *more)
 
