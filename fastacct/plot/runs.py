@@ -14,7 +14,7 @@ from fastacct.accountants import RDP
 from fastacct.core.inputs import Cells, Reals
 from fastacct.core.relations import DIRECTIONS, RELATIONS, Relation, as_relation
 from fastacct.core.rounding import digits_up
-from fastacct.core.words import did_you_mean
+from fastacct.core.words import did_you_mean, written_out
 from fastacct.curve import PrivacyCurve
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
@@ -317,3 +317,6 @@ def _around(levels: Sequence[float], values: Cells) -> Sequence[float]:
     """Those levels between which the values are: the colours are for these alone."""
     low, high = (np.searchsorted(levels, end) for end in (values.min(), values.max()))
     return levels[max(0, min(low - 1, len(levels) - 2)) : high + 1]
+
+
+written_out(Parameters.__annotations__, [privacy_curves, tradeoff])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import math
 
@@ -283,6 +284,9 @@ def test_pictures_of_jobs_take_runs_by_their_keywords():
             draw(**options)
         with pytest.raises(TypeError, match="did you mean 'noise_multiplier'"):
             draw(**options, noise_multplier=1.0)
+        assert "noise_multiplier" in inspect.signature(draw).parameters, "for completion"
+    with pytest.raises(TypeError, match="epsilon is missing"):
+        plot.budget(job, delta=1e-5)
     with pytest.raises(ValueError, match="empty"):
         plot.tradeoff({})
 
