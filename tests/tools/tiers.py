@@ -79,7 +79,6 @@ QUICK = (
     "kernels/test_direct_sums.py::test_bounds_of_a_line_hold",
     "kernels/test_direct_sums.py::test_bounds_of_losses_that_are_data_hold",
     "kernels/test_direct_sums.py::test_bounds_of_the_moments_of_mixtures_hold",
-    "kernels/test_direct_sums.py::test_bounds_of_the_rows_of_a_lattice_hold",
 )
 
 
