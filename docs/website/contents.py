@@ -85,6 +85,7 @@ CONTENTS = {
     ],
     "docs/develop": [
         "docs/support",
+        "docs/deprecations",
         "SECURITY",
         "CONTRIBUTING",
         "docs/design",
