@@ -172,14 +172,14 @@ def _gradient(quantity: Literal["epsilon", "log_delta"], target: Cells, run: Run
         raise ValueError(f"{what} is for Poisson sampling, not sampling = {run['sampling']!r}")
     if relation not in SAMPLED:
         raise refuse(what, relation, SAMPLED)
-    given = _parameters(run) | {"target": target}
-    shape = common_shape(given)
+    arguments = _parameters(run) | {"target": target}
+    shape = common_shape(arguments)
     check_memory(shape, 32)  # arrays
-    at = np.array([np.broadcast_to(one, shape).ravel() for one in given.values()])
+    at = np.array([np.broadcast_to(argument, shape).ravel() for argument in arguments.values()])
     slopes = _Slopes(at, Quantity[quantity.upper()], threads)
     with np.errstate(all="ignore"):  # infinities meet where nothing is certified
         slopes.fill(kernel_directions(relation))
-    n, values = len(slopes.values), [unwrap(one.reshape(shape)) for one in (*slopes.values, *slopes.errors)]
+    n, values = len(slopes.values), [unwrap(values.reshape(shape)) for values in (*slopes.values, *slopes.errors)]
     direction, codes = slopes.direction.reshape(shape), slopes.status.reshape(shape)
     if shape:
         return *values[:n], tuple(values[n:]), direction, codes
@@ -252,10 +252,10 @@ class _Slopes:
 
     def _differences(self, cells: NDArray[np.intp], way: Directions, top: Cells) -> tuple[Cells, Cells]:
         """Derivatives in one direction, and their errors.  top: epsilon, where it is asked for."""
-        n, at = len(self.values), self.at[:, cells]
-        noise, rate, steps, target = at
+        n, columns = len(self.values), self.at[:, cells]
+        noise, rate, steps, target = columns
         spread, is_sampled = rate * np.sqrt(steps) / noise, rate < 1.0
-        apart, side = _BETWEEN * at, np.zeros(at.shape, dtype=np.intp)
+        apart, side = _BETWEEN * columns, np.zeros(columns.shape, dtype=np.intp)
         if self.what == EPSILON:  # which may end at 0 near by
             apart *= np.minimum(1.0, 16.0 * top / spread)
         else:
@@ -264,7 +264,7 @@ class _Slopes:
         apart[1] = np.where(is_sampled, np.minimum(apart[1], (1.0 - rate) / 8.0), apart[1])
         is_whole = is_sampled & (steps == np.floor(steps))
         apart[2, is_whole] = np.maximum(1.0, np.rint(_BETWEEN * steps[is_whole]))
-        places = np.tile(at[:, None, :, None], (1, n, 1, 6))
+        places = np.tile(columns[:, None, :, None], (1, n, 1, 6))
         for by in range(n):
             places[by, by] += _PLACES[side[by]] * apart[by, :, None]
         places[1, 1, ~is_sampled] = 1.0
@@ -277,7 +277,7 @@ class _Slopes:
         errors = (beyond + _sum(np.abs(_WEIGHTS[side]), half)) / apart
         errors[(middle == 0.0).any(axis=-1) & (self.what == EPSILON)] = np.inf  # from there on it is 0
         if not is_sampled.all():
-            values[1] = np.where(is_sampled, values[1], self._of_all_records(at, way, top, values[0]))
+            values[1] = np.where(is_sampled, values[1], self._of_all_records(columns, way, top, values[0]))
             errors[1] = np.where(is_sampled, errors[1], np.abs(values[1] / values[0]) * errors[0])
         return values, np.where(np.isfinite(errors), errors, np.inf)
 

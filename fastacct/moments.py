@@ -79,9 +79,9 @@ def larger(ask: Callable[Concatenate[Loss, Asked], Answer]) -> Callable[Concaten
     def each(loss: Loss, /, *given: Asked.args, **named: Asked.kwargs) -> Answer:
         if not loss.ways:
             return ask(loss, *given, **named)
-        found = [ask(one, *given, **named) for one in loss.ways]
-        first, second = (np.maximum.reduce([one[i] for one in found]) for i in (0, 1))
-        return bounded(first, second) if isinstance(found[0], Bounds) else Concentration(float(first), float(second))
+        answers = [ask(way, *given, **named) for way in loss.ways]
+        first, second = (np.maximum.reduce([answer[i] for answer in answers]) for i in (0, 1))
+        return bounded(first, second) if isinstance(answers[0], Bounds) else Concentration(float(first), float(second))
 
     return each
 
@@ -97,18 +97,18 @@ def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], 
     E_Q[f(P/Q)] = the integral over x > 1 of f''(x) delta(log x) + x^-3 f''(1/x) delta'(log x), f = x log^2 x: weights
     2 (e + 1) and 2 (1 - e) exp(-e) of e = log x.  Both deltas are convex in x: chords from above, prolonged ones below.
     """
-    reach, left = _reach(deltas)
+    reach, delta_there = _reach(deltas)
     # beyond: delta(e) <= exp((alpha - 1) (D_alpha - e))
-    rest = 0.0 if left == 0.0 else math.inf
-    for alpha in _TAIL_ORDERS if rest else ():
-        a, found = alpha - 1.0, renyi(alpha)
-        if math.isfinite(found) and a * (found - reach) < 500.0:
-            rest = min(rest, 2.0 * math.exp(a * (found - reach)) * ((reach + 1.0) / a + 1.0 / (a * a)))
-    many = _INTERVALS if is_tight and rest < math.inf else _INTERVALS // COARSER
+    beyond = 0.0 if delta_there == 0.0 else math.inf
+    for alpha in _TAIL_ORDERS if beyond else ():
+        a, bound = alpha - 1.0, renyi(alpha)
+        if math.isfinite(bound) and a * (bound - reach) < 500.0:
+            beyond = min(beyond, 2.0 * math.exp(a * (bound - reach)) * ((reach + 1.0) / a + 1.0 / (a * a)))
+    many = _INTERVALS if is_tight and beyond < math.inf else _INTERVALS // COARSER
     own = _weighted(deltas, reach, many, lambda e: 2.0 * e + e * e, lambda e: 2.0 * e * np.exp(e))
     back = _weighted(other, _reach(other)[0], many, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e)
     lost = 2.0 * back[2] * math.exp(-back[2]) * back[3] * (1.0 + 1e-9)
-    return max(own[0] + back[0] - lost, 0.0), own[1] + back[1] + rest
+    return max(own[0] + back[0] - lost, 0.0), own[1] + back[1] + beyond
 
 
 def _reach(curve: Curve) -> tuple[float, float]:
@@ -125,10 +125,10 @@ def _weighted(curve: Curve, reach: float, many: int, whole: Weight, first: Weigh
 
     `whole` and `first` are antiderivatives, in e = log x, of w(x) and of x w(x), w of one sign on both sides of e = 1.
     """
-    at = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
-    at[np.argmin(np.abs(at - 1.0))] = 1.0  # no interval has both signs
-    low, high = curve(at)
-    least, most = _by_chords(at, low, high, np.diff(whole(at[:-1])), np.diff(first(at[:-1])))
+    epsilon = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
+    epsilon[np.argmin(np.abs(epsilon - 1.0))] = 1.0  # no interval has both signs
+    low, high = curve(epsilon)
+    least, most = _by_chords(epsilon, low, high, np.diff(whole(epsilon[:-1])), np.diff(first(epsilon[:-1])))
     slack = _ROUNDED * np.abs(most)
     return float(np.sum(least - slack)), float(np.sum(most + slack)), reach, float(high[-2])
 
@@ -175,10 +175,10 @@ def chances(at: Cells, low: Cells, high: Cells, side: int) -> Cells:
         # times exp(epsilon), so that nothing overflows
         slope = (low[..., :1] - high[..., 1:]) / np.expm1(at[..., 1:] - at[..., :1])
     if side:
-        found = (high[..., :1] + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
+        bound = (high[..., :1] + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
     else:
-        found = (low[..., :1] + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
-    return np.asarray(np.clip(found, 0.0, 1.0))
+        bound = (low[..., :1] + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
+    return np.asarray(np.clip(bound, 0.0, 1.0))
 
 
 def quantile_ends(
@@ -216,18 +216,18 @@ def _end(
     sign = 1.0 if side else -1.0
 
     def level(loss: float, steps: Cells) -> float:
-        found = exceeds(np.array(loss), side, steps)
-        return sign * excess(float(found.min() if side else found.max()), target)
+        end = exceeds(np.array(loss), side, steps)
+        return sign * excess(float(end.min() if side else end.max()), target)
 
     at_start = exceeds(np.array(start), side, all_steps)
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
-    found = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
-    if abs(found) >= LARGEST:
-        return found
-    further = found - sign * max(4.0 * WIDTH * abs(found), _NEAREST_LOSS)
+    end = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
+    if abs(end) >= LARGEST:
+        return end
+    further = end - sign * max(4.0 * WIDTH * abs(end), _NEAREST_LOSS)
     if level(further, all_steps) > 0.0:
-        return found
-    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - found))
+        return end
+    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end))
 
 
 def _first_end(level: Callable[[float], float], sign: float, start: float, wide: float) -> float:
@@ -236,12 +236,12 @@ def _first_end(level: Callable[[float], float], sign: float, start: float, wide:
     level, last = cache(level), start
     way = sign if level(start) > 0.0 else -sign
     while True:
-        at = min(max(last + way * wide, -LARGEST), LARGEST)
-        if (level(at) > 0.0) != (level(start) > 0.0):
-            return boundary(level, (min(last, at), max(last, at)), "the chance")
-        if abs(at) == LARGEST:
-            return way * math.inf if way == sign else at
-        last, wide = at, 8.0 * wide
+        place = min(max(last + way * wide, -LARGEST), LARGEST)
+        if (level(place) > 0.0) != (level(start) > 0.0):
+            return boundary(level, (min(last, place), max(last, place)), "the chance")
+        if abs(place) == LARGEST:
+            return way * math.inf if way == sign else place
+        last, wide = place, 8.0 * wide
 
 
 def smallest_tau(
@@ -261,16 +261,16 @@ def smallest_tau(
     for s in (_NEAREST / deviation).tolist():
         if 2.0 * s > _FARTHEST:
             break  # losses so small that no order resolves them
-        found = 0.0
+        curvature = 0.0
         for t in (s, -s):
             least = max(lower(t) - max(t * mean.lower, t * mean.upper), 0.0)
             with np.errstate(over="ignore", invalid="ignore"):
                 second = float(
                     (np.expm1(above(np.array([2.0 * t]))[0]) - 2.0 * math.expm1(min(least, 700.0))) / (s * s)
                 )
-            found = math.inf if math.isnan(second) else max(found, second)
-        if found < near:
-            near, start = found, s
+            curvature = math.inf if math.isnan(second) else max(curvature, second)
+        if curvature < near:
+            near, start = curvature, s
     if math.isinf(near):
         return math.inf
     end = min(max(_MOST_STEPS / deviation, _MOST_STEPS), _FARTHEST)
@@ -284,9 +284,9 @@ def _supremum(growth: Weight, side: float, start: float, end: float, known: floa
     """At least what is known, and 2 g(s)/s^2 of one sign of s for |s| from start to end: by g at the outer ends of
     intervals.  Those in which it may be larger than at all points are halved until their ends are `_RATIO` apart."""
     wide = math.log(_RATIO) * 2.0**_HALVINGS
-    at = start * np.exp(wide * np.arange(math.ceil(math.log(end / start) / wide) + 1.0))
-    value = growth(side * at)
-    low, high, here, there = at[:-1], at[1:], value[:-1], value[1:]
+    order = start * np.exp(wide * np.arange(math.ceil(math.log(end / start) / wide) + 1.0))
+    value = growth(side * order)
+    low, high, here, there = order[:-1], order[1:], value[:-1], value[1:]
     best = 0.0
     for halving in range(_HALVINGS + 1):
         best = max(best, float(np.max(here / (low * low))), float(np.max(there / (high * high))))

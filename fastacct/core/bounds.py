@@ -96,8 +96,8 @@ def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
     if lower <= upper:
         return lower, upper
     if math.isnan(lower) or math.isnan(upper):  # which bounds nothing
-        known = [one for one in uppers if not math.isnan(one)]
-        return narrowed(-math.inf if math.isnan(lower) else lower, *known or (math.inf,))
+        numbers = [one for one in uppers if not math.isnan(one)]
+        return narrowed(-math.inf if math.isnan(lower) else lower, *numbers or (math.inf,))
     if lower <= upper + _TOUCH * abs(upper) + 1e-320:
         return upper, upper
     text = f"certified bounds do not meet: at least {lower!r}, at most {upper!r}; please report this as an error"
@@ -109,7 +109,7 @@ def meet(lower: Cells, *uppers: Cells) -> tuple[Cells, Cells]:
     """Intervals as `narrowed` makes them of one-dimensional arrays of bounds."""
     low, high = np.array(lower), np.minimum.reduce(uppers)
     for i in np.flatnonzero(~(low <= high)).tolist():
-        low[i], high[i] = narrowed(float(lower[i]), *(float(one[i]) for one in uppers))
+        low[i], high[i] = narrowed(float(lower[i]), *(float(column[i]) for column in uppers))
     return low, high
 
 

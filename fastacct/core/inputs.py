@@ -197,7 +197,7 @@ def as_number(name: str, value: object, domain: Domain | None = None) -> float:
 
 def common_shape(named: Mapping[str, Cells | tuple[int, ...]]) -> tuple[int, ...]:
     """The broadcast shape of all arrays or shapes, or a message with every name and shape."""
-    shapes = [one if isinstance(one, tuple) else one.shape for one in named.values()]
+    shapes = [value if isinstance(value, tuple) else value.shape for value in named.values()]
     different = set(shapes) - {()}
     if len(different) < 2:  # the usual case, quickly
         shape: tuple[int, ...] = different.pop() if different else ()
@@ -210,7 +210,7 @@ def common_shape(named: Mapping[str, Cells | tuple[int, ...]]) -> tuple[int, ...
         longest = [(set(side) - {1} or {1}) for side in sides]
         if all(len(lengths) == 1 for lengths in longest):  # they do: the product is beyond what NumPy counts
             check_memory(tuple(lengths.pop() for lengths in reversed(longest)))
-        listed = ", ".join(f"{name} {one}" for name, one in zip(named, shapes, strict=True))
+        listed = ", ".join(f"{name} {sizes}" for name, sizes in zip(named, shapes, strict=True))
         raise ValueError(f"shapes do not broadcast: {listed}") from None
     check_memory(shape)
     return shape

@@ -125,22 +125,22 @@ def _away_from_zero(level: Callable[[float], float], high: float) -> tuple[float
 
 def _search(level: Callable[[float], float], x: float, y: float) -> float:
     """Chandrupatla's method on the logarithm; the end of the last bracket that meets the target."""
-    whole, log = isinstance(x, int), x > 0.0
+    is_whole, log = isinstance(x, int), x > 0.0
 
     def place(value: float) -> float:
         return math.log(value) if log else float(value)
 
     def number(u: float) -> float:
         value = math.exp(u) if log else u
-        return int(min(max(round(value), min(x, y) + 1), max(x, y) - 1)) if whole else value
+        return int(min(max(round(value), min(x, y) + 1), max(x, y) - 1)) if is_whole else value
 
     a, b, fa, fb = place(x), place(y), level(x), level(y)
     c, fc, share = a, fa, 0.5
     for _ in range(_MOST):
         largest = max(abs(x), abs(y))
-        tolerance = 0.4 if whole else 0.25 * WIDTH * largest
+        tolerance = 0.4 if is_whole else 0.25 * WIDTH * largest
         tolerance /= largest if log else 1.0
-        if abs(x - y) <= (1 if whole else 0.5 * WIDTH * largest):
+        if abs(x - y) <= (1 if is_whole else 0.5 * WIDTH * largest):
             break
         least = min(tolerance / abs(b - a), 0.5)
         z = number(a + min(max(share, least), 1.0 - least) * (b - a))

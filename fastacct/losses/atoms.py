@@ -47,9 +47,9 @@ def exact_atoms(
     infinite = infinite[infinite > 0.0]
     sides = []
     for sign in (1.0, -1.0):
-        rest = math.fsum(infinite) * (1.0 + sign * 2.0 * ROUNDING * (infinite.size > 1))
+        bounded = math.fsum(infinite) * (1.0 + sign * 2.0 * ROUNDING * (infinite.size > 1))
         changed = mass * (1.0 + sign * ulps * ROUNDING)
-        sides.append(Atoms(loss, error, changed, infinite=min(rest, 1.0), lattice=lattice))
+        sides.append(Atoms(loss, error, changed, infinite=min(bounded, 1.0), lattice=lattice))
     return Bracket(*sides)
 
 

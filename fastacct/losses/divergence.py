@@ -82,11 +82,11 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         a = orders.ravel() - 1.0
         asked = DIRECTIONS[relation][: 1 if pieces.is_mirrored else 2]
         rows = [data_moments(pieces, a, is_add=direction == "add")[1] for direction in asked]
-        found = np.asarray(np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)).reshape(orders.shape)
-        found = np.maximum(found, TINY)
-        if (missing := np.isnan(found)).any():
-            found[missing] = _of_brackets(pair, orders[missing], relation)
-        return np.asarray(found)
+        bounds = np.asarray(np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)).reshape(orders.shape)
+        bounds = np.maximum(bounds, TINY)
+        if (missing := np.isnan(bounds)).any():
+            bounds[missing] = _of_brackets(pair, orders[missing], relation)
+        return np.asarray(bounds)
     return _of_brackets(pair, orders, relation)
 
 
@@ -94,13 +94,13 @@ def _of_brackets(pair: Pair, orders: Cells, relation: Relation) -> Cells:
     """The larger direction, by losses as atoms or on a grid."""
     try:
         sides = [pair.side(direction) for direction in DIRECTIONS[relation]]
-        found = np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)])
-        laws = [one.upper for one in (pair.remove, pair.add)]
+        bounds = np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)])
+        laws = [bracket.upper for bracket in (pair.remove, pair.add)]
         atoms = [law for law in laws if isinstance(law, Atoms) and law.infinite == 0.0]
         if len(atoms) == 2:  # Bun, Steinke 2016, proposition 3.3
             largest = max(float((np.abs(law.loss) + law.loss_error).max(initial=0.0)) + law.slack for law in atoms)
-            found = np.minimum(found, padded(0.5 * orders * square(largest)))
-        return np.asarray(found)
+            bounds = np.minimum(bounds, padded(0.5 * orders * square(largest)))
+        return np.asarray(bounds)
     except OutOfReachError:
         return unknown(orders)
 

@@ -91,7 +91,7 @@ class GaussianMixtures(Loss):
         """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
         origin, variance = float(self.means[self.reference]), self.sigma**2
         terms: list[tuple[float, float, Cells, Cells]] = []
-        used, gone, (counted, left) = weights > 0.0, 0.0, self._matters(weights, x)
+        used, gone, (counted, negligible) = weights > 0.0, 0.0, self._matters(weights, x)
         for mean, weight, matters in zip(self.means[used].tolist(), weights[used].tolist(), counted, strict=True):
             if mean != origin and matters:
                 y = (mean - origin) * (x - 0.5 * (mean + origin)) / variance
@@ -116,11 +116,11 @@ class GaussianMixtures(Loss):
             if weights[self.reference] > 0.0:
                 logs.insert(0, np.full(int(np.count_nonzero(far)), math.log(weights[self.reference])))
             top = np.max(logs, axis=0)
-            value[far] = top + np.log(np.sum([np.exp(one - top) for one in logs], axis=0))
+            value[far] = top + np.log(np.sum([np.exp(term - top) for term in logs], axis=0))
         error, mean_of = 4.0 * ROUNDING * np.abs(value), np.full_like(x, origin)
         scale = 1.0 / (1.0 + total) if is_near else np.exp(np.minimum(-value, 700.0))
-        for (weight, mean, y, size), more in zip(terms, lifts, strict=True):
-            share = (more + weight) * scale if is_near else np.exp(np.minimum(y + (math.log(weight) - value), 0.0))
+        for (weight, mean, y, size), lifted in zip(terms, lifts, strict=True):
+            share = (lifted + weight) * scale if is_near else np.exp(np.minimum(y + (math.log(weight) - value), 0.0))
             size *= 6.0
             size += 8.0 - 2.0 * math.log(weight)
             size *= share
@@ -128,7 +128,7 @@ class GaussianMixtures(Loss):
             error += ROUNDING * size
             mean_of += share * (mean - origin)
         if gone:
-            error += left + ROUNDING * 8.0 * np.minimum(gone * scale, 2.0)
+            error += negligible + ROUNDING * 8.0 * np.minimum(gone * scale, 2.0)
         return value, error, mean_of
 
     def _matters(self, weights: Cells, x: Cells) -> tuple[list[bool], float]:
@@ -150,15 +150,15 @@ class GaussianMixtures(Loss):
             small = (term - term[:, top, None]).max(axis=0) <= -_SMALL
         if offsets[top] == 0.0:
             small &= lift.max(axis=0) <= -_SMALL
-        left = float(np.count_nonzero(small))
+        negligible = float(np.count_nonzero(small))
         if offsets[top] == 0.0:
-            left = min(left, float(weights[used][small].sum()) / float(weights[self.reference]))
-        return [not one for one in small.tolist()], left * 1e-26
+            negligible = min(negligible, float(weights[used][small].sum()) / float(weights[self.reference]))
+        return [not is_small for is_small in small.tolist()], negligible * 1e-26
 
     def _density(self, x: Cells) -> tuple[Cells, Cells]:
         """Density of P and a bound of its error."""
         value, error, size = np.zeros_like(x), np.zeros_like(x), np.abs(x) / self.sigma
-        (counted, left), used = self._matters(self.p, x), self.p > 0.0
+        (counted, negligible), used = self._matters(self.p, x), self.p > 0.0
         for weight, mean, matters in zip(self.p[used].tolist(), self.means[used].tolist(), counted, strict=True):
             if matters:
                 z = np.abs(x - mean) / self.sigma
@@ -166,7 +166,7 @@ class GaussianMixtures(Loss):
                 value += term
                 error += term * (10.0 + z * (z + size))
         error *= 4.0 * ROUNDING
-        return value, error + (self.off + left) * value
+        return value, error + (self.off + negligible) * value
 
     @cached
     def _table(self) -> tuple[Cells, Cells]:
@@ -193,15 +193,15 @@ class GaussianMixtures(Loss):
         right = np.searchsorted(loss_table, loss[todo])
         low, high = x_table[right - 1], x_table[right]
         for _ in range(60):
-            now, wanted = x[todo], loss[todo]
-            value, error, slope = self.loss(now)
+            place, wanted = x[todo], loss[todo]
+            value, error, slope = self.loss(place)
             off = value - wanted
-            low, high = np.where(off < 0.0, now, low), np.where(off < 0.0, high, now)
-            open_ = (np.abs(off) > 4.0 * error) & (high - low > 4.0 * ROUNDING * np.abs(now))
+            low, high = np.where(off < 0.0, place, low), np.where(off < 0.0, high, place)
+            open_ = (np.abs(off) > 4.0 * error) & (high - low > 4.0 * ROUNDING * np.abs(place))
             if not open_.any():
                 break
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                step = now - off / slope
+                step = place - off / slope
             step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
             todo, low, high = todo[open_], low[open_], high[open_]
             x[todo] = step[open_]
@@ -217,12 +217,12 @@ class GaussianMixtures(Loss):
         low, high = self._near(np.unique(np.concatenate([cuts, base])), reach)
         cell = np.minimum(np.searchsorted(cuts, 0.5 * (low + high), side="right") - 1, n - 1)
         sums, slip, width = np.zeros((3, n)), 0.0, high - low
-        for at, points, weights in ruled(0.5 * width / self.sigma * self._steep(low, high)):
-            x = (low[at, None] + width[at, None] * points).ravel()
+        for pieces, points, weights in ruled(0.5 * width / self.sigma * self._steep(low, high)):
+            x = (low[pieces, None] + width[pieces, None] * points).ravel()
             scale, where, first = (
-                (width[at, None] * weights).ravel(),
-                np.repeat(cell[at], points.size),
-                int(cell[at[0]]),
+                (width[pieces, None] * weights).ravel(),
+                np.repeat(cell[pieces], points.size),
+                int(cell[pieces[0]]),
             )
             (density, off), (loss, error, _) = self._density(x), self.loss(x)
             above = loss - edges[where] + side * error
@@ -231,8 +231,8 @@ class GaussianMixtures(Loss):
             mass = scale * np.maximum(density + side * off, 0.0)
             each = mass * -np.expm1(-np.maximum(above, 0.0))
             for row, column in zip(sums, (mass, each, np.ones(x.size)), strict=True):
-                found = np.bincount(where - first, column)
-                row[first : first + found.size] += found
+                counted = np.bincount(where - first, column)
+                row[first : first + counted.size] += counted
         mass, excess = sums[:2] * (1.0 + side * ROUNDING * (16.0 + sums[2]))
         return Masses(mass, excess, slip + 2.0**-56)
 
@@ -249,10 +249,10 @@ class GaussianMixtures(Loss):
         near = away <= reach * self.sigma
         low, high = low[near], high[near]
         pieces = np.maximum(np.ceil(0.501 * (high - low) / self.sigma * self._steep(low, high)), 1.0)
-        if (whole := pieces.sum()) == low.size:
+        if (total := pieces.sum()) == low.size:
             return low, high
-        if whole > _MOST_PANELS:
-            raise OutOfReachError(f"the loss needs {whole:g} panels; at most {_MOST_PANELS:g}")
+        if total > _MOST_PANELS:
+            raise OutOfReachError(f"the loss needs {total:g} panels; at most {_MOST_PANELS:g}")
         many = pieces.astype(np.intp)
         place = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
         width, start = np.repeat((high - low) / pieces, many), np.repeat(low, many)
@@ -378,8 +378,8 @@ class MixturePair(Pair):
 
 def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:
     """All means with a weight in increasing order, their weights in P and in Q, and the place of the largest in Q."""
-    means = np.unique([mean for one in (p, q) for mean, weight in one.items() if weight > 0.0])
-    p_all, q_all = (np.array([one.get(mean, 0.0) for mean in means.tolist()]) for one in (p, q))
+    means = np.unique([mean for side in (p, q) for mean, weight in side.items() if weight > 0.0])
+    p_all, q_all = (np.array([side.get(mean, 0.0) for mean in means.tolist()]) for side in (p, q))
     return means, p_all, q_all, int(np.argmax(q_all))
 
 

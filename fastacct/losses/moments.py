@@ -28,7 +28,7 @@ def drawn_moments(parts: Sequence[tuple[float, Cells]]) -> Cells:
     M = sum w_i M_i: under P tilted by exp(s L) the i-th is drawn with probability w_i M_i / M.
     """
     some = [(weight, rows) for weight, rows in parts if weight > 0.0]
-    weight, each = np.array([one for one, _ in some]), np.stack([rows for _, rows in some], axis=1)
+    weight, each = np.array([w for w, _ in some]), np.stack([rows for _, rows in some], axis=1)
     share, log_share, side = weight[:, None], np.log(weight)[:, None], np.array([[-1.0], [1.0]])
     own, mean = each[:2], each[2:4]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -77,5 +77,5 @@ def _slack(most: Cells, least: Cells, mean: float) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         high, low = np.expm1(most), np.expm1(least)
         apart = np.maximum(high - low, 0.0) + 1e-15 * (np.abs(high) + np.abs(low))
-        found = 2.0 / (_POWERS * _POWERS * (_POWERS - 1.0)) * np.exp(-_POWERS * (1.0 - mean) - 1.0) * apart
-    return float(np.nan_to_num(found, nan=math.inf).min()) * (1.0 + 1e-12) + 1e-300
+        bound = 2.0 / (_POWERS * _POWERS * (_POWERS - 1.0)) * np.exp(-_POWERS * (1.0 - mean) - 1.0) * apart
+    return float(np.nan_to_num(bound, nan=math.inf).min()) * (1.0 + 1e-12) + 1e-300

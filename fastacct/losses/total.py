@@ -36,7 +36,7 @@ def total_losses(parts: Sequence[tuple[Pair, int]]) -> Pair:
 
 
 def _bracket(parts: Sequence[tuple[Bracket, int]]) -> Bracket:
-    sides = [[(one.upper if is_upper else one.lower, count) for one, count in parts] for is_upper in (True, False)]
+    sides = [[(side.upper if is_upper else side.lower, count) for side, count in parts] for is_upper in (True, False)]
     return Bracket(_total(sides[0], True), _total(sides[1], False), is_apart=True)
 
 
@@ -45,21 +45,21 @@ def _total(parts: Sequence[tuple[Loss, int]], is_upper: bool) -> Atoms:
     width = sum(count * (high - low) for (low, high), count in ends)
     if not 0.0 < width < math.inf:
         raise OutOfReachError("the losses of the releases on one sample have no common lattice")
-    spacing, whole = width / _POINTS, None
+    spacing, sum_so_far = width / _POINTS, None
     for source, count in parts:
         if is_upper:
-            one = upper_measure(source, spacing, _TAIL)
+            measure = upper_measure(source, spacing, _TAIL)
         else:
-            one = lower_measure(source, spacing, _TAIL, without_rest=True).below
+            measure = lower_measure(source, spacing, _TAIL, without_rest=True).below
         while count:
             if count & 1:
-                whole = one if whole is None else _both(whole, one, is_upper)
+                sum_so_far = measure if sum_so_far is None else _both(sum_so_far, measure, is_upper)
             count >>= 1
-            one = _both(one, one, is_upper) if count else one
-    assert whole is not None
-    loss = whole.losses()
-    error = 2.0 * ROUNDING * (abs(whole.origin) + whole.spacing * whole.mass.size)
-    return Atoms(loss, np.full(loss.size, error), whole.mass, infinite=whole.infinite, slack=whole.slack)
+            measure = _both(measure, measure, is_upper) if count else measure
+    assert sum_so_far is not None
+    loss = sum_so_far.losses()
+    error = 2.0 * ROUNDING * (abs(sum_so_far.origin) + sum_so_far.spacing * sum_so_far.mass.size)
+    return Atoms(loss, np.full(loss.size, error), sum_so_far.mass, infinite=sum_so_far.infinite, slack=sum_so_far.slack)
 
 
 def _both(a: GridMeasure, b: GridMeasure, is_upper: bool) -> GridMeasure:

@@ -43,10 +43,10 @@ def rates(
         ways = (REMOVE,) if job.is_symmetric else (REMOVE, ADD)
     each = [error_rates(job, owners(job.shape, shape), x, way, threads, both=both) for way in ways]
     if positives:
-        lower, upper = (np.max([one[i] for one, _ in each], axis=0) for i in (0, 1))
+        lower, upper = (np.max([rates_of[i] for rates_of, _ in each], axis=0) for i in (0, 1))
     else:
-        lower, upper = (np.min([one[i] for one, _ in each], axis=0) + 0.0 for i in (2, 3))  # no negative zero
-    wide = ~np.all([known for _, known in each], axis=0)
+        lower, upper = (np.min([rates_of[i] for rates_of, _ in each], axis=0) + 0.0 for i in (2, 3))  # no negative zero
+    wide = ~np.all([is_known for _, is_known in each], axis=0)
     if relation not in _REVERSE and not job.is_gaussian and wide.any():
         lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
         lower, upper = meet(np.maximum(lower, lines.lower.ravel()), np.minimum(upper, lines.upper.ravel()))
@@ -75,7 +75,7 @@ def bayes_risk(process: Process, prior: Cells, shape: tuple[int, ...], relation:
         pad = np.where(smaller > 0.0, PAD * (1.0 + np.abs(log_one) + np.abs(log_other)), 0.0)
 
     def read(way: Relation) -> tuple[Bounds, Bounds]:
-        low, high = (Ask("delta", at, shape, way, threads) for at in (np.maximum(epsilon - pad, 0.0), epsilon + pad))
+        low, high = (Ask("delta", e, shape, way, threads) for e in (np.maximum(epsilon - pad, 0.0), epsilon + pad))
         return exact(process, low), exact(process, high)
 
     near, far = read(relation)

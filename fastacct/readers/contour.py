@@ -97,9 +97,9 @@ class Contour:
     @cached
     def is_certain(self) -> bool:
         """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell well."""
-        cells, at = range(math.prod(self.shape)), np.array([_EVERYDAY])
+        cells, everyday = range(math.prod(self.shape)), np.array([_EVERYDAY])
         try:
-            return not self.is_apart and all(_is_narrow(self.read_cell(cell, at, EPSILON)[0]) for cell in cells)
+            return not self.is_apart and all(_is_narrow(self.read_cell(cell, everyday, EPSILON)[0]) for cell in cells)
         except OutOfReachError:
             return False
 
@@ -172,8 +172,8 @@ class Contour:
         if not sampled or (columns := sampled.columns) is None:
             return None
         noise, rate, count = columns
-        one, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
-        return CellJob((count, noise, one, none, rate, np.ones(noise.size)), columns)
+        single, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
+        return CellJob((count, noise, single, none, rate, np.ones(noise.size)), columns)
 
     def _losses(self, cell: int, below: bool) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
         """Mixtures and losses that are data of one cell."""
@@ -225,11 +225,11 @@ class Contour:
         out = Reading.empty(cells.size)
         groups = np.split(order, starts[1:])
         shared = what != DELTA or not self.is_gaussian  # lines of data serve deltas, too
-        pieces = [part for group in groups for part in _pieces(group, target, shared, threads)]
+        pieces = [piece for group in groups for piece in _pieces(group, target, shared, threads)]
 
         def work(start: int, _: int) -> int:
-            part = pieces[start]
-            out.put(part, self._read(int(cells[part[0]]), target[part], what, directions, only_upper)[0])
+            mine = pieces[start]
+            out.put(mine, self._read(int(cells[mine[0]]), target[mine], what, directions, only_upper)[0])
             return start + 1
 
         in_pieces(len(pieces), threads, work)

@@ -49,7 +49,7 @@ def read_whole(
         return read_job(job, target, what, directions, only_upper)
     if what == THRESHOLD:
         return _threshold(job, target, directions)
-    most = math.fsum(n * max(one.p[1], one.q[1]) for one, n in job.lost)
+    most = math.fsum(n * max(own.p[1], own.q[1]) for own, n in job.lost)
     unseen = np.asarray((most < _NOTHING) & ((target > _SEEN) | (what != EPSILON)))
     if unseen.all():
         return _with_a_little(read_job(job, target, what, directions, only_upper), most, what)
@@ -59,19 +59,19 @@ def read_whole(
             reading.put(mask, read_whole(job, target[mask], what, directions, only_upper))
         return reading
     ways = [way for way in (REMOVE, ADD) if directions in (way, BOTH)]
-    found = [_one_way(job, target, what, way) for way in (ways[:1] if job.is_mirrored and job.is_plain else ways)]
-    return Reading(*map(np.maximum.reduce, zip(*found, strict=True)))
+    readings = [_one_way(job, target, what, way) for way in (ways[:1] if job.is_mirrored and job.is_plain else ways)]
+    return Reading(*map(np.maximum.reduce, zip(*readings, strict=True)))
 
 
 def _threshold(job: CellJob, target: Cells, directions: Directions) -> Reading:
     """The rate is one of Q: over the mass of Q' it is the same test's of (P', Q')."""
     way = ADD if directions == ADD else REMOVE
-    log_p, log_q = (math.fsum(n * math.log1p(-0.5 * sum(getattr(one, name))) for one, n in job.lost) for name in "pq")
+    log_p, log_q = (math.fsum(n * math.log1p(-0.5 * sum(getattr(own, name))) for own, n in job.lost) for name in "pq")
     if way == ADD:
         log_p, log_q = log_q, log_p
     rate = target * math.exp(min(-log_q, 700.0))
-    found = read_job(job, np.minimum(rate, 0.5 * (1.0 + target)), THRESHOLD, way)
-    return found._replace(lower=found.lower - (log_q - log_p))
+    reading = read_job(job, np.minimum(rate, 0.5 * (1.0 + target)), THRESHOLD, way)
+    return reading._replace(lower=reading.lower - (log_q - log_p))
 
 
 def _with_a_little(reading: Reading, most: float, what: Quantity) -> Reading:
@@ -95,10 +95,10 @@ class Interval(NamedTuple):
 
 
 def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Reading:
-    lost = [(one if way == REMOVE else one.flipped(), n) for one, n in job.lost]
+    lost = [(own if way == REMOVE else own.flipped(), n) for own, n in job.lost]
 
     def log_kept(end: Callable[[Lost], float]) -> float:
-        return math.fsum(n * math.log1p(-end(one)) for one, n in lost)
+        return math.fsum(n * math.log1p(-end(own)) for own, n in lost)
 
     # the least of D leaves the most of the rest
     most, least = log_kept(lambda one: one.p[0]) * (1.0 - _PAD), log_kept(lambda one: one.p[1]) * (1.0 + _PAD)
@@ -106,7 +106,7 @@ def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Re
         max(0.0, -math.expm1(most) * (1.0 - _PAD)),
         -math.expm1(least) * (1.0 + _PAD) + _LEAST * (least < 0.0),
     )
-    moved = [math.fsum(n * (math.log1p(-one.q[1 - i]) - math.log1p(-one.p[i])) for one, n in lost) for i in (0, 1)]
+    moved = [math.fsum(n * (math.log1p(-own.q[1 - i]) - math.log1p(-own.p[i])) for own, n in lost) for i in (0, 1)]
     s = Interval(min(moved) - _PAD * abs(min(moved)), max(moved) + _PAD * abs(max(moved)))
     if what == EPSILON:
         return _epsilon(job, target, way, d, s, Interval(least, most))

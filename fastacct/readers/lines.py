@@ -21,7 +21,7 @@ from fastacct.readers.contour import Contour
 from fastacct.readers.job import delta_of, owners
 
 _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
-_PLACES: Final = [-710.0, *(-one for one in _TRIED[::-1]), 0.0, *_TRIED, 710.0]
+_PLACES: Final = [-710.0, *(-place for place in _TRIED[::-1]), 0.0, *_TRIED, 710.0]
 """Epsilons, of flat lines negative, between which each rate looks for its own: a Fibonacci number of steps, of which
 the ends are not asked."""
 _STEPS: Final = ((13, 21), (8, 13), (5, 8), (3, 5), (2, 3), (1, 2))
@@ -87,7 +87,7 @@ class _Deltas:
     @property
     def has_line(self) -> bool:
         """Whether a line reads such losses."""
-        return not any(one.alternatives() for one, _ in self._whole) and self.by_line(_TRIED[3])[0] < math.inf
+        return not any(kind.alternatives() for kind, _ in self._whole) and self.by_line(_TRIED[3])[0] < math.inf
 
     def _at(self, epsilon: float) -> float:
         if self.has_line and self._job.tight and self.by_line(epsilon)[1]:
@@ -96,7 +96,7 @@ class _Deltas:
 
     def are_known(self, near: list[float], lowest: float, best: float) -> bool:
         """Whether other readers say no more than the line: it is tight, or the best rate is delta at the far end."""
-        if not all(self.by_line(abs(one))[1] for one in near):
+        if not all(self.by_line(abs(epsilon))[1] for epsilon in near):
             return 0.0 <= best - self.by_line(_TRIED[-1])[0] <= _GOOD * best
         # of a class of mechanisms divergences may say more than losses
         return self._job.tight or self.at(abs(lowest)) >= self.by_line(abs(lowest))[0] * (1.0 - _GOOD)
@@ -104,10 +104,10 @@ class _Deltas:
     def _by_line(self, epsilon: float) -> tuple[float, bool]:
         line = Contour.of(self._whole, self._relation)
         try:
-            found, is_all = line.read_cell(0, np.array([epsilon]), DELTA, only_upper=True)
+            reading, is_all = line.read_cell(0, np.array([epsilon]), DELTA, only_upper=True)
         except OutOfReachError:
             return math.inf, False
-        return float(found.upper[0]), bool(is_all[0])
+        return float(reading.upper[0]), bool(is_all[0])
 
 
 def _largest(deltas: _Deltas, fpr: float) -> float:
@@ -123,7 +123,7 @@ def _largest(deltas: _Deltas, fpr: float) -> float:
         if deltas.are_known(near, first.lowest, first.best):
             return first.best
     is_begun = all(delta < 1.0 for _, _, delta in first.known.values())  # the line knew something everywhere
-    if (is_begun and any(search.odds(one) < _NOTHING for one in near)) or search.found():
+    if (is_begun and any(search.odds(epsilon) < _NOTHING for epsilon in near)) or search.found():
         search.refined()
     return min(first.best, search.best)
 
@@ -178,11 +178,11 @@ class _Search:
         is_sure, polished = False, 0
         for step in range(_MOST):
             best = self.lowest
-            e = sorted(one for one in self.known if one == best or abs(one - best) > _APART)
+            e = sorted(epsilon for epsilon in self.known if epsilon == best or abs(epsilon - best) > _APART)
             at = e.index(best)
             low, high = self._between(e, at)
             kind = 0 if self.known[best][0] < 0.5 else 1
-            rate = np.array([(self.known[one][0], -self.known[one][1])[kind] for one in e])
+            rate = np.array([(self.known[epsilon][0], -self.known[epsilon][1])[kind] for epsilon in e])
             enough = rate[at] - _GOOD * abs(rate[at])
             corner, least = _corner(np.array(e), rate, at, self.fpr, 1.0 - kind)
             foretold = _log_delta(self.delta_at, e, at)
@@ -199,7 +199,7 @@ class _Search:
             self.odds(following)
             if abs(following - best) > 1e-3 * (high - low):
                 is_sure = self._is_right(following, foretold)
-        return [one for one in self.known if e[max(at - 2, 0)] <= one <= e[min(at + 2, len(e) - 1)]]
+        return [epsilon for epsilon in self.known if e[max(at - 2, 0)] <= epsilon <= e[min(at + 2, len(e) - 1)]]
 
     def _between(self, e: list[float], at: int) -> tuple[float, float]:
         """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use."""
@@ -235,7 +235,7 @@ def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> 
     """
     best, x = epsilon[at], np.exp(np.clip(epsilon - epsilon[at], -700.0, 700.0))
     x, value, at = np.concatenate([[0.0], x, [2.0 * x[-1]]]), np.concatenate([[start], value, [0.0]]), at + 1
-    value[-1], found = value[-2] + fpr * math.exp(best) * x[-2], []
+    value[-1], meetings = value[-2] + fpr * math.exp(best) * x[-2], []
     for i in (at - 1, at):
         if not 1 <= i < x.size - 2:
             return math.nan, -math.inf
@@ -245,15 +245,15 @@ def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> 
             where = min(max(where, x[i]), x[i + 1])
             k, slope = (i, fall) if -fall < rise else (i + 1, rise)
             error = 1e-14 * (abs(value[k]) + abs(slope) * x[i + 1])
-            found.append((float(value[k] + slope * (where - x[k]) - error), best + math.log(where)))
-    least, where = min(found, default=(-math.inf, math.nan))
+            meetings.append((float(value[k] + slope * (where - x[k]) - error), best + math.log(where)))
+    least, where = min(meetings, default=(-math.inf, math.nan))
     return where, least
 
 
 def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells], Cells]:
     """A polynomial for log delta, through what is known next to the best epsilon."""
     near = sorted(e[max(at - 2, 0) : at + 3], key=lambda one: (one not in e[max(at - 1, 0) : at + 2], abs(one - e[at])))
-    near = list(dict.fromkeys(abs(one) for one in near if delta_at(abs(one)) > 0.0))[:_NODES]
+    near = list(dict.fromkeys(abs(epsilon) for epsilon in near if delta_at(abs(epsilon)) > 0.0))[:_NODES]
     factor = [math.log(delta_at(t)) for t in near]
     for k in range(1, len(near)):  # Newton's divided differences
         for i in range(len(near) - 1, k - 1, -1):
@@ -261,8 +261,8 @@ def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells],
 
     def value(e: Cells) -> Cells:
         total: Cells = np.zeros(e.shape)
-        for t, one in zip(reversed(near), reversed(factor), strict=True):
-            total = total * (e - t) + one
+        for t, slope in zip(reversed(near), reversed(factor), strict=True):
+            total = total * (e - t) + slope
         return np.clip(total, -740.0, 0.0)
 
     return value
@@ -274,6 +274,6 @@ def _lowest(log_delta: Callable[[Cells], Cells], low: float, high: float, fpr: f
         e = low + (high - low) * _BETWEEN
         tpr, fnr = _rates(np.exp(log_delta(np.abs(e))), e, fpr)
         value = (tpr, -fnr)[kind]
-        at = 1 + int(value[1:-1].argmin())
-        low, high = e[at - 1], e[at + 1]
-    return float(e[at]), float(value[at])
+        lowest = 1 + int(value[1:-1].argmin())
+        low, high = e[lowest - 1], e[lowest + 1]
+    return float(e[lowest]), float(value[lowest])

@@ -82,22 +82,22 @@ def hypergeometric(size: int, batch: int, records: int) -> Counts:
         first = Decimal(1)
         for i in range(few):
             first *= Decimal(records - many - i) / (records - i)
-        rest = records - few - many
-        return _counts(first, lambda k: Decimal((few - k) * (many - k)) / ((k + 1) * (rest + k + 1)), few)
+        others = records - few - many
+        return _counts(first, lambda k: Decimal((few - k) * (many - k)) / ((k + 1) * (others + k + 1)), few)
 
 
 def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Counts:
     smallest = Decimal(_SMALLEST)
     least = smallest if size < _FEW else _LEFT_OVER
-    masses, rest = [first], 1 - first
-    while len(masses) <= size and (rest > least or masses[-1] > least):
+    masses, beyond = [first], 1 - first
+    while len(masses) <= size and (beyond > least or masses[-1] > least):
         masses.append(masses[-1] * ratio(len(masses) - 1))
-        rest -= masses[-1]
+        beyond -= masses[-1]
     if len(masses) <= size:  # beyond the largest mass: what the difference leaves may be all rounding
         next_one = ratio(len(masses) - 1)
-        rest = max(masses[-1] * next_one / (1 - next_one) * (1 + Decimal("1e-30")), smallest)
+        beyond = max(masses[-1] * next_one / (1 - next_one) * (1 + Decimal("1e-30")), smallest)
     else:
-        rest = Decimal(0)
+        beyond = Decimal(0)
     step = -(-len(masses) // _FINE)
     parts, waiting = list[list[float]](), Decimal(0)
     for k, mass in enumerate(masses):
@@ -108,11 +108,11 @@ def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Count
     below = None
     if len(parts) == len(masses) <= MAX_COMPONENTS:
         below = tuple((weight, k) for weight, k in parts)
-    if rest + waiting > 0:
-        parts.append([float(max(rest + waiting, smallest)), float(size)])
+    if beyond + waiting > 0:
+        parts.append([float(max(beyond + waiting, smallest)), float(size)])
     while len(parts) > MAX_COMPONENTS:  # where least is moved least
-        at = min(range(len(parts) - 1), key=lambda i: parts[i][0] * (parts[i + 1][1] - parts[i][1]))
-        parts[at + 1][0] += parts.pop(at)[0]
+        least_moved = min(range(len(parts) - 1), key=lambda i: parts[i][0] * (parts[i + 1][1] - parts[i][1]))
+        parts[least_moved + 1][0] += parts.pop(least_moved)[0]
     return Counts(tuple((weight, k) for weight, k in parts), below)
 
 
@@ -142,10 +142,10 @@ def swapped(noise: float, counts: Counts, relation: Relation) -> Pair:
     if relation not in ("replace_one", "zero_out"):
         return contributed(0.5 * noise, counts, "remove")
     below = contributed(noise if relation == "zero_out" else 0.5 * noise, counts, "remove")
-    known, lost = counts.above, 0.0
+    counted, lost = counts.above, 0.0
     if counts.below is not None and counts.below != counts.above:
-        known, lost = counts.below, counts.above[-1][0]
-    some = [(weight, 2.0 * k / noise) for weight, k in known if k > 0.0]
+        counted, lost = counts.below, counts.above[-1][0]
+    some = [(weight, 2.0 * k / noise) for weight, k in counted if k > 0.0]
     rate = min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
     pieces = symmetric_pieces if rate < 1.0 else sampled_pieces
     shares = [(weight / rate, pieces(mu, rate)) for weight, mu in some]
@@ -168,6 +168,6 @@ class _Swapped(Apart):
         parts = []
         for weight, k in some:
             removed = of_sampled_gaussian(np.asarray(0.5 * self._noise / k), np.asarray(rate), orders)
-            found = replaced_divergence(self._noise / k, rate, orders, removed) if rate < 1.0 else removed
-            parts.append((weight / rate, found))
+            bound = replaced_divergence(self._noise / k, rate, orders, removed) if rate < 1.0 else removed
+            parts.append((weight / rate, bound))
         return mean_of(orders, parts) * (1.0 + 1e-14)

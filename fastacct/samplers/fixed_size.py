@@ -47,8 +47,8 @@ def poisson_sampled(noise: float, rate: float) -> Pair:
 
 def poisson_replaced(noise: float, rate: float) -> Pair:
     """The same, where the record is replaced."""
-    rest = (1.0 - rate, 0.0)
-    return MixturePair(Mixture(noise, (rest, (rate, 1.0)), (rest, (rate, -1.0))))
+    absent = (1.0 - rate, 0.0)
+    return MixturePair(Mixture(noise, (absent, (rate, 1.0)), (absent, (rate, -1.0))))
 
 
 def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells) -> Cells:
@@ -57,17 +57,17 @@ def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells
     With L the likelihood ratio of the base, 1 at x = 1, the moment is that of the base and more by the integral of
     L - L^alpha over x < 1, less by that of 1 - L^(1 - alpha) over x > 1.
     """
-    found = []
+    bounds = []
     for order, value in zip(
         orders.ravel().tolist(), np.broadcast_to(removed, orders.shape).ravel().tolist(), strict=True
     ):
         size = (order - 1.0) * value
-        more = _difference(noise, rate, order) if size < _MUCH else 1.0
+        added = _difference(noise, rate, order) if size < _MUCH else 1.0
         if size < 1.0:
-            found.append(math.log1p(max(math.expm1(size * (1.0 + 1e-15)) + more, 0.0)) / (order - 1.0))
+            bounds.append(math.log1p(max(math.expm1(size * (1.0 + 1e-15)) + added, 0.0)) / (order - 1.0))
         else:
-            found.append((size + math.log1p(more * math.exp(-min(size, 700.0)))) / (order - 1.0))
-    return np.array(found).reshape(orders.shape) * (1.0 + 1e-14)
+            bounds.append((size + math.log1p(added * math.exp(-min(size, 700.0)))) / (order - 1.0))
+    return np.array(bounds).reshape(orders.shape) * (1.0 + 1e-14)
 
 
 def _difference(noise: float, rate: float, order: float) -> float:
@@ -84,9 +84,9 @@ def _difference(noise: float, rate: float, order: float) -> float:
     half = 0.5 * far / n
     t = ((2.0 * np.arange(n) + 1.0)[:, None] * half + half * points).ravel()
     weight = np.tile(half * weights, n) / (noise * math.sqrt(2.0 * math.pi))
-    left, right = (np.exp(-0.5 * ((1.0 + sign * t) / noise) ** 2) for sign in (-1.0, 1.0))
+    here, right = (np.exp(-0.5 * ((1.0 + sign * t) / noise) ** 2) for sign in (-1.0, 1.0))
     below = np.log1p(rate * np.expm1(-2.0 * t / variance))
     above = np.log1p(rate * np.expm1(np.minimum(2.0 * t / variance, 700.0)))
-    gained = float(np.sum(weight * left * np.exp(below) * -np.expm1(a * below)))
+    gained = float(np.sum(weight * here * np.exp(below) * -np.expm1(a * below)))
     lost = float(np.sum(weight * right * -np.expm1(-a * above)))
     return min(1.0, gained - lost + 1e-13 * (gained + lost) + 1e-24 / noise)

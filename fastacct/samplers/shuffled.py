@@ -31,22 +31,22 @@ _LEAST: Final = 1e-200
 def from_below(noise: float, steps: int, relation: Relation) -> Pair:
     """The better one: where the mean loss of an epoch is larger."""
     moved = sensitivity(relation)
-    alike = (whole := allocated(noise / moved, steps)).pieces()
+    alike = (lattice := allocated(noise / moved, steps)).pieces()
     if noise > _MUCH:
-        return NOTHING if alike is None else whole
+        return NOTHING if alike is None else lattice
     opposed = _opposed(noise, steps, 2.0 - moved)
     cells = opposed.remove.lower.as_atoms()
     if alike is None or cells is None:
         return opposed
     loss, log_weight = alike.atoms[:, 0], alike.atoms[:, 1]
     is_more = float(np.sum(np.exp(log_weight + loss) * loss)) > float(np.sum(cells.mass * cells.loss))
-    return whole if is_more else opposed
+    return lattice if is_more else opposed
 
 
 def _opposed(noise: float, steps: int, mean: float) -> Pair:
     """In which cell the largest of the steps is, one of them 2 or this mean."""
     edges = np.linspace(mean - _REACH * noise, 2.0 + _REACH * noise, _CELLS)
-    (p, p_off), (q, q_off) = (_masses((edges - one) / noise, edges / noise, steps) for one in (2.0, mean))
+    (p, p_off), (q, q_off) = (_masses((edges - own) / noise, edges / noise, steps) for own in (2.0, mean))
     keep = ((p > _LEAST) | (q > _LEAST)) & (p_off < 1e-3) & (q_off < 1e-3)
     p, q, p_off, q_off = np.maximum(p[keep], _LEAST), np.maximum(q[keep], _LEAST), p_off[keep], q_off[keep]
     loss = np.log(p / q)

@@ -59,12 +59,12 @@ def truncation(rate: float, at_most: int, records: int) -> Truncation:
     with localcontext(Context(prec=_DIGITS, Emin=-(10**17), Emax=10**17)):
         p, b, n = Decimal(rate), Decimal(at_most), Decimal(records)
         if rate == 1.0:
-            tau, rest, more = Decimal(1), Decimal(0), Decimal(1)
+            tau, below, above = Decimal(1), Decimal(0), Decimal(1)
         else:
-            (tau, rest), (more, _) = _tail(records - 1, p, at_most), _tail(records, p, at_most + 1)
-        swapped = b / n * more / tau
-        kept = rest * p + tau * swapped
-        taken, left, moved = (min(float_above(x * (1 + _OFF)), 1.0) for x in (tau, rest, swapped))
+            (tau, below), (above, _) = _tail(records - 1, p, at_most), _tail(records, p, at_most + 1)
+        swapped = b / n * above / tau
+        kept = below * p + tau * swapped
+        taken, left, moved = (min(float_above(x * (1 + _OFF)), 1.0) for x in (tau, below, swapped))
         return Truncation(taken, left, moved, float_below(kept * (1 - _OFF)))
 
 
@@ -83,8 +83,8 @@ def _tail(n: int, p: Decimal, k: int) -> tuple[Decimal, Decimal]:
         raise _too_large(n, p)
     for i in range(_MOST_TERMS):
         total += term
-        at = first + i if is_right else first - i
-        ratio = Decimal(n - at) / (at + 1) * odds if is_right else Decimal(at) / (n - at + 1) / odds
+        place = first + i if is_right else first - i
+        ratio = Decimal(n - place) / (place + 1) * odds if is_right else Decimal(place) / (n - place + 1) / odds
         term *= ratio
         if ratio < 1 and term <= enough * total * (1 - ratio):
             return (total, 1 - total) if is_right else (1 - total, total)
@@ -118,16 +118,16 @@ class _Drawn(PiecesPair):
 
     def moments(self, s: Cells, *, is_add: bool) -> Cells:
         """Of all losses, those too that are no data because they hardly ever occur."""
-        return drawn_moments([(weight, mixture_moments(one, s, is_add=is_add)) for weight, one in self._parts])
+        return drawn_moments([(weight, mixture_moments(mixture, s, is_add=is_add)) for weight, mixture in self._parts])
 
 
 def kept_at_most(noise: float, rate: float, given: Truncation, relation: Relation) -> Pair:
     """Losses under a relation, 0 < rate < 1, with some probability of truncation."""
-    whole = replaced_pieces if relation == "replace_one" else sampled_pieces
+    sampled = replaced_pieces if relation == "replace_one" else sampled_pieces
     swap = symmetric_pieces if relation in ("replace_one", "zero_out") else sampled_pieces  # its place stays a slot
-    parts = [(given.rest, whole(1.0 / noise, rate)), (given.tau, swap(2.0 / noise, given.replaced))]
+    parts = [(given.rest, sampled(1.0 / noise, rate)), (given.tau, swap(2.0 / noise, given.replaced))]
     lost = sum(weight for weight, _ in parts if weight < _SMALLEST)
-    rows = drawn([part for part in parts if part[0] >= _SMALLEST], lost)
+    rows = drawn([sample for sample in parts if sample[0] >= _SMALLEST], lost)
     below = (poisson_replaced if relation == "replace_one" else poisson_sampled)(noise, given.kept)
     if swap is symmetric_pieces:
         return Apart(PiecesPair(rows), below)
