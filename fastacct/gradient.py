@@ -54,9 +54,9 @@ __all__ = ["DeltaGradient", "EpsilonGradient", "delta_gradient", "epsilon_gradie
 _REAL_STEPS: Final = Domain(0.0, MAX_STEPS)
 _WHOLE_BELOW: Final = 100.0
 """Steps below which they are whole, or have no meaning."""
-_BETWEEN: Final = 2.0**-9
+_SPACING: Final = 2.0**-9
 """Between two of six places where answers are asked for, relative."""
-_PLACES: Final = np.array([[-4, -2, -1, 1, 2, 4], [5, 4, 3, 2, 1, 0]])
+_STENCIL: Final = np.array([[-4, -2, -1, 1, 2, 4], [5, 4, 3, 2, 1, 0]])
 """On both sides of a cell; on the right next to epsilon = 0."""
 _WEIGHTS: Final = np.array(
     [[-1 / 360, 1 / 9, -32 / 45, 32 / 45, -1 / 9, 1 / 360], [1 / 5, -5 / 4, 10 / 3, -5, 5, -137 / 60]]
@@ -255,18 +255,18 @@ class _Slopes:
         n, columns = len(self.values), self.at[:, cells]
         noise, rate, steps, target = columns
         spread, is_sampled = rate * np.sqrt(steps) / noise, rate < 1.0
-        apart, side = _BETWEEN * columns, np.zeros(columns.shape, dtype=np.intp)
+        apart, side = _SPACING * columns, np.zeros(columns.shape, dtype=np.intp)
         if self.what == EPSILON:  # which may end at 0 near by
             apart *= np.minimum(1.0, 16.0 * top / spread)
         else:
-            apart[3] += _BETWEEN * spread
+            apart[3] += _SPACING * spread
             side[3, target < 5.0 * apart[3]] = 1
         apart[1] = np.where(is_sampled, np.minimum(apart[1], (1.0 - rate) / 8.0), apart[1])
         is_whole = is_sampled & (steps == np.floor(steps))
-        apart[2, is_whole] = np.maximum(1.0, np.rint(_BETWEEN * steps[is_whole]))
+        apart[2, is_whole] = np.maximum(1.0, np.rint(_SPACING * steps[is_whole]))
         places = np.tile(columns[:, None, :, None], (1, n, 1, 6))
         for by in range(n):
-            places[by, by] += _PLACES[side[by]] * apart[by, :, None]
+            places[by, by] += _STENCIL[side[by]] * apart[by, :, None]
         places[1, 1, ~is_sampled] = 1.0
         answers, side, apart = self._read(places, way), side[:n], apart[:n]
         middle, half = 0.5 * (answers.lower + answers.upper), 0.5 * (answers.upper - answers.lower)

@@ -16,28 +16,18 @@ from fastacct.core.search import WIDTH, boundary, excess
 
 LARGEST: Final = 700.0
 """Losses beyond this, on either side, are only known to be there."""
-_INTERVALS: Final = 4096
 COARSER: Final = 8
 """Times fewer intervals where only upper bounds are known, which rounding to chords hardly moves."""
-_SEEN: Final = 1e-15
-"""Delta up to which the integrals are taken; beyond it Chernoff's bound."""
-_TAIL_ORDERS: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 _ROUNDED: Final = 1e-9
 """What is added for the rounding of the sums."""
-_NEAREST: Final = 10.0 ** np.arange(-2.5, 0.1, 0.25)
-"""Exponents s below which the second derivative bounds the standard, over the loss's standard deviation."""
 _RATIO: Final = 1.003
-_HALVINGS: Final = 6
+_REFINEMENTS: Final = 6
 """From the first intervals of exponents to those."""
 _MOST_STEPS: Final = 1e3
 STEPS: Final = np.geomspace(1e-8, 0.3, 12)
 """Distances between two deltas, over the size of a loss, whose difference bounds a slope: the best of them is taken."""
-_FALL: Final = 4.0
-"""No step is better over which delta falls by the exponential of more than this."""
-_FEWEST: Final = 4
 LESS: Final = 0.5
 """Part of a chance whose epsilon says how fast delta falls."""
-_NEAREST_LOSS: Final = 1e-13
 _FARTHEST: Final = 0.5 * MAX_ORDER
 
 Curve = Callable[[Cells], tuple[Cells, Cells]]
@@ -100,11 +90,11 @@ def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], 
     reach, delta_there = _reach(deltas)
     # beyond: delta(e) <= exp((alpha - 1) (D_alpha - e))
     beyond = 0.0 if delta_there == 0.0 else math.inf
-    for alpha in _TAIL_ORDERS if beyond else ():
+    for alpha in (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0) if beyond else ():
         a, bound = alpha - 1.0, renyi(alpha)
         if math.isfinite(bound) and a * (bound - reach) < 500.0:
             beyond = min(beyond, 2.0 * math.exp(a * (bound - reach)) * ((reach + 1.0) / a + 1.0 / (a * a)))
-    many = _INTERVALS if is_tight and beyond < math.inf else _INTERVALS // COARSER
+    many = 4096 // (1 if is_tight and beyond < math.inf else COARSER)
     own = _weighted(deltas, reach, many, lambda e: 2.0 * e + e * e, lambda e: 2.0 * e * np.exp(e))
     back = _weighted(other, _reach(other)[0], many, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e)
     lost = 2.0 * back[2] * math.exp(-back[2]) * back[3] * (1.0 + 1e-9)
@@ -114,7 +104,7 @@ def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], 
 def _reach(curve: Curve) -> tuple[float, float]:
     """An epsilon from which on delta is next to nothing, or the largest one; an upper bound of delta there."""
     reach = 1.0
-    while reach < LARGEST and curve(np.array([reach]))[1][0] > _SEEN:
+    while reach < LARGEST and curve(np.array([reach]))[1][0] > 1e-15:
         reach *= 2.0
     reach = min(2.0 * reach, LARGEST)  # Chernoff's bound is small there, too
     return reach, float(curve(np.array([reach]))[1][0])
@@ -194,7 +184,8 @@ def quantile_ends(
     start, wide, steps = min(near[0], LARGEST), 0.1, STEPS
     if steep < math.inf:
         wide = 1.1 * math.log1p(steep) / steep
-        steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < _FALL)), _FEWEST)]
+        # no step is better over which delta falls by the exponential of more
+        steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < 4.0)), 4)]
     upper = _end(exceeds, 1, chance, start, wide, steps)
     if only_upper:
         return -math.inf, upper
@@ -224,7 +215,7 @@ def _end(
     end = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
     if abs(end) >= LARGEST:
         return end
-    further = end - sign * max(4.0 * WIDTH * abs(end), _NEAREST_LOSS)
+    further = end - sign * max(4.0 * WIDTH * abs(end), 1e-13)
     if level(further, all_steps) > 0.0:
         return end
     return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end))
@@ -258,7 +249,7 @@ def smallest_tau(
         return np.asarray(np.maximum(upper(s) - np.minimum(s * mean.lower, s * mean.upper), 0.0))
 
     near, start = math.inf, 0.0
-    for s in (_NEAREST / deviation).tolist():
+    for s in (10.0 ** np.arange(-2.5, 0.1, 0.25) / deviation).tolist():
         if 2.0 * s > _FARTHEST:
             break  # losses so small that no order resolves them
         curvature = 0.0
@@ -283,15 +274,15 @@ def smallest_tau(
 def _supremum(growth: Weight, side: float, start: float, end: float, known: float) -> float:
     """At least what is known, and 2 g(s)/s^2 of one sign of s for |s| from start to end: by g at the outer ends of
     intervals.  Those in which it may be larger than at all points are halved until their ends are `_RATIO` apart."""
-    wide = math.log(_RATIO) * 2.0**_HALVINGS
+    wide = math.log(_RATIO) * 2.0**_REFINEMENTS
     order = start * np.exp(wide * np.arange(math.ceil(math.log(end / start) / wide) + 1.0))
     value = growth(side * order)
     low, high, here, there = order[:-1], order[1:], value[:-1], value[1:]
     best = 0.0
-    for halving in range(_HALVINGS + 1):
+    for halving in range(_REFINEMENTS + 1):
         best = max(best, float(np.max(here / (low * low))), float(np.max(there / (high * high))))
         bound = 2.0 * there / (low * low)
-        is_open = (bound > max(known, 2.0 * best * _RATIO * _RATIO)) & (halving < _HALVINGS)
+        is_open = (bound > max(known, 2.0 * best * _RATIO * _RATIO)) & (halving < _REFINEMENTS)
         known = max(known, float(np.max(bound[~is_open], initial=0.0)))
         if not is_open.any():
             break

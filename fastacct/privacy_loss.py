@@ -42,11 +42,7 @@ _BOTH: Final[tuple[Both, ...]] = ("add_remove", "remove", "add")
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
-_REACH: Final = 300.0
-_INTERVALS: Final = 512
 _AT_ONCE: Final = 64
-_MOST: Final = 64.0
-"""Order beyond which the lower bound is that of this one."""
 _DEFINED: Final = (("mu", 1), ("tau", 2))
 """Parameters of mean-concentrated DP, and which of their powers add up."""
 _OUTWARDS: Final = np.array([1.0 - 4e-16, 1.0 + 4e-16])
@@ -127,7 +123,7 @@ class PrivacyLoss:
             if self._apart:
                 lower, upper = self._sum(lambda one: one.divergence(alpha))
             else:
-                low, high = self._by_deltas(np.array([min(alpha, _MOST)]))  # divergences grow with the order
+                low, high = self._by_deltas(np.array([min(alpha, 64.0)]))  # divergences grow with the order
                 lower, upper = max(low.item(), 0.0), high.item()
             if alpha >= 1.0:
                 upper = min(upper, float(rdp(self._job, alpha, neighbors=self._direction, threads=self._threads)))
@@ -276,9 +272,9 @@ class PrivacyLoss:
         """Epsilons, and bounds of delta there; found once."""
         if direction not in self._grids:
             reach = 1.0
-            while reach < _REACH and self._deltas_of(direction, np.array([reach]))[1][0] > 1e-15:
+            while reach < 300.0 and self._deltas_of(direction, np.array([reach]))[1][0] > 1e-15:
                 reach *= 2.0
-            many = _INTERVALS if self._job.tight else _INTERVALS // COARSER
+            many = 512 // (1 if self._job.tight else COARSER)
             epsilons = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
             self._grids[direction] = (epsilons, *self._deltas_of(direction, epsilons))
         return self._grids[direction]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,10 +71,6 @@ class Found(NamedTuple):
     status: Status
 
 
-_TOUCH: Final = 1e-12
-"""Relative distance at which bounds that come from different sums still meet: their rounding."""
-
-
 class DisjointBoundsWarning(RuntimeWarning):
     """Two certified bounds exclude each other, so that one of them is wrong; the larger one was returned."""
 
@@ -98,7 +94,7 @@ def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
     if math.isnan(lower) or math.isnan(upper):  # which bounds nothing
         numbers = [one for one in uppers if not math.isnan(one)]
         return narrowed(-math.inf if math.isnan(lower) else lower, *numbers or (math.inf,))
-    if lower <= upper + _TOUCH * abs(upper) + 1e-320:
+    if lower <= upper + 1e-12 * abs(upper) + 1e-320:  # bounds that come from different sums still meet: their rounding
         return upper, upper
     text = f"certified bounds do not meet: at least {lower!r}, at most {upper!r}; please report this as an error"
     warnings.warn(text, DisjointBoundsWarning, stacklevel=3)

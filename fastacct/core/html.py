@@ -9,14 +9,13 @@ from typing import Final
 
 import numpy as np
 
-_MOST_ROWS: Final = 12
 _NAMES: Final = ("TIGHT", "LOOSE", "NOT_MET")
 
 
 def table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
     """A table with a title; a few rows of a long one, and that there are more."""
     remaining = iter(rows)
-    shown = [*islice(remaining, _MOST_ROWS)]
+    shown = [*islice(remaining, 12)]
     note = f"<p>and {n_hidden} more</p>" if (n_hidden := sum(1 for _ in remaining)) else ""
     lines = [f"<tr>{''.join(f'<th>{html.escape(title)}</th>' for title in head)}</tr>"] if head else []
     lines += [f"<tr>{''.join(f'<td>{html.escape(_text(entry))}</td>' for entry in row)}</tr>" for row in shown]

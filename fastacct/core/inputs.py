@@ -19,8 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NUMBERS: Final = (int, float, Fraction)
-_LARGE: Final = 1e300
-"""Larger integers may not be floats."""
 Cells = NDArray[np.float64]
 Codes = NDArray[np.uint8]
 Word = TypeVar("Word", bound=str)
@@ -105,7 +103,7 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
     domain = DOMAINS[name] if domain is None else domain
     if (  # the usual case, quickly
         (type(value) is float or type(value) is int or type(value) is np.float64)
-        and value < _LARGE
+        and value < 1e300  # larger integers may not be floats
         and domain.has(value, value)
         and not (domain.integer and value % 1)
     ):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
-
-MOST_ATOMS: Final = 1 << 19
+from fastacct.core.rounding import ROUNDING
+from fastacct.losses.loss import Atoms, Bracket, OutOfReachError, Pair
 
 
 def both(one: Bracket) -> Pair:
@@ -26,7 +24,7 @@ def in_reach(largest: float, most: float = 1e5) -> None:
 
 def few(count: float, what: str) -> None:
     """Refuse more atoms than are listed."""
-    if count > MOST_ATOMS:
+    if count > 1 << 19:
         raise OutOfReachError(f"{what} gives too many losses")
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.core.rounding import PADDING
-from fastacct.losses.loss import ROUNDING, Apart, Atoms, Bracket, OutOfReachError, Pair
+from fastacct.core.rounding import PADDING, ROUNDING
+from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
 from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
@@ -25,7 +25,6 @@ from fastacct_ext import _kernels
 
 ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
 """Where a search over orders begins."""
-_FINER: Final = 16.0
 
 
 def unknown(orders: Cells) -> Cells:
@@ -58,7 +57,7 @@ def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
     if isinstance(source, Atoms):
         loss, mass, infinite = source.loss + source.loss_error + source.slack, source.mass, source.infinite
     else:
-        grid = upper_measure(source, default_spacing(source) / _FINER, 0.0)
+        grid = upper_measure(source, default_spacing(source) / 16.0, 0.0)
         loss = grid.losses() + grid.slack
         loss, mass, infinite = loss + 4.0 * ROUNDING * np.abs(loss), grid.mass, grid.infinite
     if infinite > 0.0:

@@ -10,18 +10,16 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Loss, OutOfReachError, log_moment, weighted
+from fastacct.core.rounding import ROUNDING
+from fastacct.losses.loss import Loss, OutOfReachError, log_moment, weighted
 
-_MAX_CELLS: Final = 1 << 23
-_FEW_CELLS: Final = 1 << 18
+_MOST_POINTS: Final = 1 << 23
 _HEAVY: Final = 0.3
 """A cell with this part of all mass decides where the grid lies ..."""
 _MOST_MOVES: Final = 3
 """... and moves it so often."""
 _LIGHT: Final = 1e-285
 """Products of smaller masses with small numbers have no relative accuracy."""
-_HARDLY: Final = 1e-12
-"""A part that is moved down instead: so little is not worth its bound."""
 _NEAR: Final = 10.0
 """Spacings from an end of a cell that are near to it, as a part of the cell."""
 
@@ -75,7 +73,7 @@ def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     low, high = source.extent(tail)
     low, high = max(low, floor), max(high, floor)
     missing, where = source.outside(tail)
-    if where - low <= spacing * _FEW_CELLS:
+    if where - low <= spacing * 2.0**18:
         high = max(high, where)  # the mass without a node is not infinite
     cells = _cells(source, spacing, tail, (low, high), 1.0)
     mass, share = cells.mass, cells.part
@@ -133,7 +131,8 @@ def lower_measure(
     is_cut = least < floor
     ends = max(least, floor), max(largest, floor) + spacing  # what is at the last point has a cell of its own
     cells = _cells(source, spacing, tail, ends, -1.0, is_cut)
-    mass, share = np.where(cells.mass < _LIGHT, 0.0, cells.mass), np.where(cells.part < _HARDLY, 0.0, cells.part)
+    # so little is not worth its bound
+    mass, share = np.where(cells.mass < _LIGHT, 0.0, cells.mass), np.where(cells.part < 1e-12, 0.0, cells.part)
     points, dots, rest, reach = _lowered(mass, share, spacing)
     while without_rest and rest.any():
         kept = (1.0 + share * math.expm1(-spacing)) * (1.0 - 4.0 * ROUNDING)  # of P, so that Q's mass stays
@@ -234,8 +233,8 @@ def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float
     n = max(1, math.ceil((high - origin) / spacing))
     if origin + n * spacing < high:
         n += 1
-    if n > _MAX_CELLS:
-        raise OutOfReachError(f"spacing = {spacing!r} needs {n} points for losses up to {high:g}; at most {_MAX_CELLS}")
+    if n > _MOST_POINTS:
+        raise OutOfReachError(f"spacing = {spacing!r} needs {n} points for losses up to {high:g}; at most {_MOST_POINTS}")
     return origin, n
 
 

@@ -12,19 +12,18 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
-from fastacct.losses.loss import CHUNK, NOTHING, ROUNDING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
+from fastacct.core.rounding import ROUNDING
+from fastacct.losses.loss import CHUNK, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 
 Weights = dict[float, float]
 """Of the components of a mixture, by mean."""
 
-_FAR: Final = 40.0
-"""Beyond so many standard deviations a normal density is less than any mass `outside`."""
 _MAX_SPREAD: Final = 1e5
 SMALLEST_TAIL: Final = 1e-299
 _MOST_PANELS: Final = 4e6
 _SMALL: Final = 60.0
 """A term smaller by this many units of its logarithm than another one is less than 1e-26 of their sum."""
-_LEAST_NOISE: Final = 1e-150
+LEAST_NOISE: Final = 1e-150
 """Less noise is none: its square underflows."""
 
 
@@ -60,7 +59,7 @@ class GaussianMixtures(Loss):
         if not spread <= _MAX_SPREAD:
             allowed = f"allowed: at most {_MAX_SPREAD:g}"
             raise OutOfReachError(f"the means spread over {spread:g} standard deviations; {allowed}")
-        return _FAR + spread
+        return 40.0 + spread  # at 40 a normal density is less than any mass `outside`
 
     def outside(self, tail: float) -> tuple[float, float]:
         """Both tails of every component, at the supremum of the loss."""
@@ -356,7 +355,7 @@ class MixturePair(Pair):
     @cached
     def remove(self) -> Bracket:
         """P against Q."""
-        if self.mixture.noise < _LEAST_NOISE:  # everything is released, but a sample may not draw the record
+        if self.mixture.noise < LEAST_NOISE:  # everything is released, but a sample may not draw the record
             none = np.zeros(0)
             return Bracket(Atoms(none, none, none, infinite=1.0), NOTHING.remove.lower)
         return self._bracket(*self.mixture.sides())
@@ -364,7 +363,7 @@ class MixturePair(Pair):
     @cached
     def add(self) -> Bracket:
         """Q against P."""
-        if self.mixture.noise < _LEAST_NOISE or self.mixture.is_plain or self.mixture.is_symmetric:
+        if self.mixture.noise < LEAST_NOISE or self.mixture.is_plain or self.mixture.is_symmetric:
             return self.remove
         return self._bracket(*({0.0 - mean: w for mean, w in side.items()} for side in self.mixture.sides()[::-1]))
 

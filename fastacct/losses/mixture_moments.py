@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
 from fastacct.core.inputs import TINY, Cells
-from fastacct.losses.loss import ROUNDING
+from fastacct.core.rounding import ROUNDING
 from fastacct.losses.mixture import Mixture, common_means
 from fastacct_ext import _kernels
-
-_LEAST: Final = 1e-40
-"""Of a log-moment, which the kernel bounds to about 1e-45 at best."""
 
 
 def mixture_moments(mixture: Mixture, u: Cells, *, is_add: bool) -> Cells:
@@ -46,7 +42,8 @@ def mixture_divergences(mixture: Mixture, orders: Cells, *, is_add: bool) -> Cel
     a = flat - 1.0
     value = _rows(mixture, a, is_add)[1]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        coarse = np.flatnonzero(~((value > _LEAST) & (value < np.inf)))
+        # the kernel bounds log-moments to about 1e-45 at best
+        coarse = np.flatnonzero(~((value > 1e-40) & (value < np.inf)))
         value *= (1.0 + 1e-15) / a
         for i in coarse:
             value[i] = np.fmin(value[i], _closed_form(mixture, float(flat[i]), is_add))

@@ -1,7 +1,7 @@
 """Losses with densities as data: Laplace's and Gaussians', sampled or not; and their masses between losses.
 
 Of a Gaussian x is the log of the ratio of N(mu, 1) to N(0, 1).  Under N(0, 1) it is normal with mean -mu^2/2 and
-variance mu^2, and what lies further out than `_REACH` standard deviations counts as an infinite loss.
+variance mu^2, and what lies further out than `_FURTHEST` standard deviations counts as an infinite loss.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
+from fastacct.core.rounding import ROUNDING
 from fastacct.losses.atoms import epsilon_delta
-from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
+from fastacct.losses.loss import NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
 from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows, log_sample
 
-_REACH: Final = 38.0
+_FURTHEST: Final = 38.0
+SMALLEST_WEIGHT: Final = 1e-290
+"""Of what is drawn: products of smaller ones with masses would underflow."""
 _MOST_WIDE: Final = 1e5
 
 
@@ -65,7 +68,7 @@ def bounded_range(largest: float) -> Pair:
 
 def _panel(mu: float, rate: float, low: float, *, turned: bool) -> list[float]:
     centre, peak = -0.5 * mu * mu, -math.log(mu * math.sqrt(2.0 * math.pi))
-    high = mu * (_REACH + 0.5 * mu)
+    high = mu * (_FURTHEST + 0.5 * mu)
     return [low, high, peak, 0.0, rate, 0.0, 4.0 * abs(centre), 8.0, 1.0 / (mu * mu), centre, float(turned), 0.0]
 
 
@@ -75,13 +78,13 @@ def _gone(mass: float = 0.0) -> Lost:
 
 def sampled_pieces(mu: float, rate: float) -> Pieces:
     """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)."""
-    row = _panel(mu, rate, -mu * (_REACH + 0.5 * mu), turned=False)
+    row = _panel(mu, rate, -mu * (_FURTHEST + 0.5 * mu), turned=False)
     return Pieces(np.zeros((0, 4)), np.array([row]), lost=_gone())
 
 
 def replaced_pieces(mu: float, rate: float) -> Pieces:
     """(1 - rate) N(0, 1) + rate N(mu, 1) against (1 - rate) N(0, 1) + rate N(-mu, 1); rate < 1."""
-    low = -mu * (_REACH + 1.5 * mu)
+    low = -mu * (_FURTHEST + 1.5 * mu)
     row = _panel(mu, rate, low, turned=False)
     row[-1] = mu * mu
     return Pieces(np.zeros((0, 4)), np.array([row]), lost=_gone(), is_mirrored=True)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Pair
+from fastacct.core.rounding import ROUNDING
+from fastacct.losses.loss import Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
 
@@ -30,19 +31,10 @@ PANEL: Final = 12
 of x and of the density; curvature of the density, and from where; whether it is turned: that is P's density then, and
 the loss minus this one; 0, or minus the sum of x and Q's own log-ratio, where Q is a sample, too.  The loss is
 log(1 - rate + rate exp(x)) + shift, less the same of Q's."""
-_ROW: Final = 16
-"""Points of a panel of a table."""
 _MOST_ATOMS: Final = 1 << 15
-_ROOM: Final = 1 << 15
 """Points of a lattice."""
-_MOST_SHARES: Final = 64
-_LEAST: Final = 1e-150
-_MOST: Final = 1e5
-"""Losses and rates that the kernels take."""
-_TINY: Final = 1e-323
+_QUANTUM: Final = 1e-323
 """What products below 1e-307 round, at most."""
-_PROPER: Final = 1e-11
-"""By how much masses may miss 1 in all before what is wrong with them is no rounding."""
 
 
 class Lost(NamedTuple):
@@ -123,7 +115,7 @@ class Pieces(Record):
             apart = np.abs(table.slices[:, 2])  # L' grows with the loss: its least is at the lower end
             slices[:, 2] *= 1.0 / (1.0 + (1.0 - rate) / rate * np.exp(np.minimum(apart - table.slices[:, 1], 700.0)))
             table = Table(_sampled_rows(table.points, rate), slices, table.missed)
-        low, high = max(0.0, rate * taken[0] / pad - _TINY), rate * taken[1] * pad + _TINY * (taken[1] > 0.0)
+        low, high = max(0.0, rate * taken[0] / pad - _QUANTUM), rate * taken[1] * pad + _QUANTUM * (taken[1] > 0.0)
         return Pieces(atoms, panels, table, Lost((low, high + missing), (0.0, missing)), missing=self.missing)
 
 
@@ -151,7 +143,7 @@ def _sampled_rows(rows: Cells, rate: float) -> Cells:
 
 def allocation_pieces(noise: float, steps: int) -> Pieces | None:
     """Of an epoch in which a record takes part in one random step: a lattice; None where it has too many points."""
-    rows, results = np.empty((_ROOM, ATOM)), np.empty(4)
+    rows, results = np.empty((_MOST_ATOMS, ATOM)), np.empty(4)
     n = _kernels.allocation(noise, steps, rows, results)
     if n == 0:
         return None
@@ -179,7 +171,8 @@ def pieces_of(pair: Pair) -> Pieces | None:
     atoms = atom_rows(upper.loss, upper.loss_error + upper.slack, lower.mass, upper.mass)
     none = np.zeros((0, PANEL))
     data = Pieces(atoms, none, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
-    if not _is_plain(data) or not (missing := _missing(data)) < _PROPER:
+    # what misses more of 1 in all is no rounding
+    if not _is_plain(data) or not (missing := _missing(data)) < 1e-11:
         return None
     is_given = np.array_equal(upper.mass, lower.mass)
     return replace(data, missing=missing + 8.0 * ROUNDING) if is_given else data
@@ -203,7 +196,8 @@ def _is_plain(found: Pieces) -> bool:
     losses = [np.abs(found.atoms[:, 0]), np.abs(found.panels[:, :2]).ravel(), np.abs(found.table.points[:, 0])]
     widest = max(float(distances.max(initial=0.0)) for distances in losses)
     rates = found.panels[:, 4].min(initial=1.0)
-    return bool(_LEAST < widest < _MOST and rates > _LEAST and (found.atoms[:, 3] < 1e9).all())
+    # what the kernels take
+    return bool(1e-150 < widest < 1e5 and rates > 1e-150 and (found.atoms[:, 3] < 1e9).all())
 
 
 def _missing(found: Pieces) -> float:
@@ -220,7 +214,7 @@ def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:
     if not parts or any(distance is None or not distance > 0.0 for distance in apart):
         return 0.0
     least = min(distance for distance in apart if distance is not None)
-    shares = [Fraction(distance / least).limit_denominator(_MOST_SHARES) for distance in apart if distance is not None]
+    shares = [Fraction(distance / least).limit_denominator(64) for distance in apart if distance is not None]
     near = all(abs(float(k) * least / (x or 1.0) - 1.0) < 1e-13 for k, x in zip(shares, apart, strict=True))
     return least / math.lcm(*[share.denominator for share in shares]) if near else 0.0
 
@@ -236,7 +230,7 @@ def columns(parts: Sequence[tuple[Pieces, float]]) -> Data:
         _sizes(panels),
         np.concatenate([np.zeros((0, ATOM)), *atoms]),
         np.concatenate([np.zeros((0, PANEL)), *panels]),
-        _sizes(points) // np.int32(_ROW),
+        _sizes(points) // np.int32(16),  # points of a panel of a table
         _sizes(slices),
         np.concatenate([np.zeros((0, ATOM)), *points]),
         np.concatenate([np.zeros((0, ATOM)), *slices]),

@@ -14,18 +14,14 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.inputs import Cells
+from fastacct.core.rounding import ROUNDING
 from fastacct.losses.atoms import in_reach
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Index, legendre
+from fastacct.losses.loss import Atoms, Bracket, Index, legendre
 
 _REACH: Final = 39.0
 """Standard deviations; beyond them lies less than 1e-300."""
-_FINE: Final = 0.15
-"""Distance of points, in standard deviations of the narrowest loss that reaches them."""
-_RATIO: Final = 1.02
+_MU_RATIO: Final = 1.02
 """Of neighbouring mu."""
-_OFF: Final = 1e-11
-"""Relative error of masses and of their mean of exp(-loss) in a cell: of densities, rules and sums, by far."""
-_MOST_MU: Final = 1e4
 
 
 def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: float) -> Bracket:
@@ -33,10 +29,10 @@ def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: floa
 
     `rest` bounds the probability that is left out: an infinite loss from above, from below nothing.
     """
-    in_reach(float(mu.max()), _MOST_MU)
+    in_reach(float(mu.max()), 1e4)
     least = float(mu.min())
-    n = max(1, math.ceil(math.log(float(mu.max()) / least) / math.log(_RATIO)))
-    levels: Cells = least * np.power(_RATIO, np.arange(n + 1, dtype=np.float64))
+    n = max(1, math.ceil(math.log(float(mu.max()) / least) / math.log(_MU_RATIO)))
+    levels: Cells = least * np.power(_MU_RATIO, np.arange(n + 1, dtype=np.float64))
     levels[-1] = max(levels[-1], float(mu.max()))
     cell = np.clip(np.searchsorted(levels, mu, side="right") - 1, 0, n - 1)
     place = _between(mu, levels[cell], levels[cell + 1])
@@ -51,7 +47,8 @@ def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: floa
     unseen = max(0.0, 1.0 - float(np.sum(weight)))
     sides = []
     for side, weights, places in ((1.0, above, levels), (-1.0, total, below)):
-        atoms = on_points(_nodes(weights, places, edges), edges, _OFF, side > 0.0)
+        # masses and their means of exp(-loss) in a cell are good to 1e-11, by far: densities, rules and sums
+        atoms = on_points(_nodes(weights, places, edges), edges, 1e-11, side > 0.0)
         mass = np.append(atoms.mass, max(0.0, unseen + side * 1e-12 * (1.0 - unseen)))
         infinite = min(1.0, rest + 1e-299) if side > 0.0 else 0.0
         sides.append(Atoms(np.append(atoms.loss, 0.0), np.append(atoms.loss_error, 0.0), mass, infinite=infinite))
@@ -84,7 +81,8 @@ def _edges(least: float, most: float) -> Cells:
     points = [0.0]
     while (last := points[-1]) < most * (0.5 * most + _REACH):
         narrowest = 2.0 * last / (math.sqrt(_REACH * _REACH + 2.0 * last) + _REACH)
-        points.append(last + _FINE * max(least, narrowest))
+        # in standard deviations of the narrowest loss that reaches a point
+        points.append(last + 0.15 * max(least, narrowest))
     return np.array([*(-point for point in points[:0:-1]), *points])
 
 

@@ -13,24 +13,21 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair
+from fastacct.core.rounding import ROUNDING
+from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct_ext import _densities
 
 _TAIL: Final = 1e-24
 """Mass of a density that is left out on either side: an infinite loss, from above."""
-_POINTS: Final = 1 << 14
-"""Of the lattice of all releases."""
-_MOST: Final = 1000
+_MOST_TOGETHER: Final = 1000
 """Releases."""
-_LEAST: Final = 1e-300
-"""Added to each mass from above: smaller products have no relative accuracy."""
 
 
 def total_losses(parts: Sequence[tuple[Pair, int]]) -> Pair:
     """Of all releases of a job, each as often as is said."""
-    if sum(count for _, count in parts) > _MOST:
-        raise OutOfReachError(f"the loss of more than {_MOST} releases on one sample is not known")
+    if sum(count for _, count in parts) > _MOST_TOGETHER:
+        raise OutOfReachError(f"the loss of more than {_MOST_TOGETHER} releases on one sample is not known")
     remove = _bracket([(pair.remove, count) for pair, count in parts])
     return Pair(remove, remove if all(p.is_mirrored for p, _ in parts) else _bracket([(p.add, n) for p, n in parts]))
 
@@ -45,7 +42,7 @@ def _total(parts: Sequence[tuple[Loss, int]], is_upper: bool) -> Atoms:
     width = sum(count * (high - low) for (low, high), count in ends)
     if not 0.0 < width < math.inf:
         raise OutOfReachError("the losses of the releases on one sample have no common lattice")
-    spacing, sum_so_far = width / _POINTS, None
+    spacing, sum_so_far = width / 2.0**14, None
     for source, count in parts:
         if is_upper:
             measure = upper_measure(source, spacing, _TAIL)
@@ -74,7 +71,7 @@ def _both(a: GridMeasure, b: GridMeasure, is_upper: bool) -> GridMeasure:
     return GridMeasure(
         origin,
         a.spacing,
-        mass + _LEAST if is_upper else mass,
+        mass + 1e-300 if is_upper else mass,  # smaller products have no relative accuracy
         min(infinite, 1.0),
         a.slack + b.slack + 2.0 * ROUNDING * (abs(a.origin) + abs(b.origin)),
     )

@@ -15,9 +15,10 @@ import numpy as np
 from fastacct.core.extras import import_extra
 from fastacct.core.inputs import Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.core.rounding import ROUNDING
 from fastacct.losses.atoms import atoms, both, everything, few, in_reach
 from fastacct.losses.divergence import padded, square
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
+from fastacct.losses.loss import Atoms, Bracket, Pair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import constant, parameter, plain

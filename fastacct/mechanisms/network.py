@@ -11,8 +11,9 @@ import numpy as np
 
 from fastacct.core.inputs import COUNT, NONNEGATIVE, TINY, Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.core.rounding import ROUNDING
 from fastacct.losses.atoms import both, everything
-from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
+from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.revealed import revealed_gaussians
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter, plain

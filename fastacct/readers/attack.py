@@ -9,16 +9,15 @@ import numpy as np
 from fastacct.core.bounds import Bounds, Status, meet, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
+from fastacct.core.rounding import PAD
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, owners
 from fastacct.readers.lines import supporting_lines
-from fastacct.readers.roc import PAD, error_rates
+from fastacct.readers.roc import error_rates
 from fastacct_ext._kernels import Directions
 
 _REVERSE: Final[dict[Relation, Relation]] = {"add": "remove", "remove": "add"}
-_BEYOND: Final = 1e300
-"""Above the largest sum of finite losses."""
 _ONE_WAY: Final = "a trade-off curve of one direction"
 
 
@@ -51,7 +50,8 @@ def rates(
         lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
         lower, upper = meet(np.maximum(lower, lines.lower.ravel()), np.minimum(upper, lines.upper.ravel()))
     if not job.is_gaussian and (none := x == 0.0).any():  # what only one distribution has
-        lost = exact(process, Ask("delta", np.full(shape, _BEYOND), shape, relation, threads))
+        # above the largest sum of finite losses
+        lost = exact(process, Ask("delta", np.full(shape, 1e300), shape, relation, threads))
         ends = (lost.lower, lost.upper) if positives else (1.0 - lost.upper - PAD, 1.0 - lost.lower + PAD)
         lower[none], upper[none] = (np.clip(end, 0.0, 1.0).ravel()[none] for end in ends)
     status = status_of(lower, upper)

@@ -8,7 +8,7 @@ numbers and any other spelling of it give the same bits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +45,6 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
 Index = NDArray[np.intp]
-_EVERYDAY: Final = 1e-3
-"""A delta: where no line certifies its epsilon, none is worth its time on other points of the curve ..."""
-_NARROW: Final = 1e-8
-"""... nor where one is wider than this of itself: it is dear, and three points enclose a minimum in vain."""
 
 
 def kernel_directions(relation: Relation) -> Directions:
@@ -97,7 +93,8 @@ class Contour:
     @cached
     def is_certain(self) -> bool:
         """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell well."""
-        cells, everyday = range(math.prod(self.shape)), np.array([_EVERYDAY])
+        # a delta: where no line certifies its epsilon well, none is worth its time on other points
+        cells, everyday = range(math.prod(self.shape)), np.array([1e-3])
         try:
             return not self.is_apart and all(_is_narrow(self.read_cell(cell, everyday, EPSILON)[0]) for cell in cells)
         except OutOfReachError:
@@ -237,7 +234,7 @@ class Contour:
 
 
 def _is_narrow(reading: Reading) -> bool:
-    is_near = reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - _NARROW) <= reading.lower[0]
+    is_near = reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - 1e-8) <= reading.lower[0]
     return bool(is_near or reading.lower[0] == np.inf)  # that it is infinite is all there is to know
 
 

@@ -24,21 +24,12 @@ _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
 _PLACES: Final = [-710.0, *(-place for place in _TRIED[::-1]), 0.0, *_TRIED, 710.0]
 """Epsilons, of flat lines negative, between which each rate looks for its own: a Fibonacci number of steps, of which
 the ends are not asked."""
-_STEPS: Final = ((13, 21), (8, 13), (5, 8), (3, 5), (2, 3), (1, 2))
+_FIBONACCI: Final = ((13, 21), (8, 13), (5, 8), (3, 5), (2, 3), (1, 2))
 _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
-_APART: Final = 1e-9
-"""Epsilons that are closer than this are not told apart."""
-_SURE: Final = 3e-6
-"""Relative error of a delta that was foretold, below which what is foretold is believed."""
 _BESIDE: Final = (0.0, 1e-3, -1e-3, 0.0)
 """What is tried next to a corner, which can be found exactly: lines through points near it have fewer roundings."""
-_MOST: Final = 60
-_NODES: Final = 4
-"""Of a polynomial for log delta."""
-_BETWEEN: Final = np.linspace(0.0, 1.0, 66)
-_NOTHING: Final = 1e290
-_UP: Final = 1.0 + 1e-14
+_HOPELESS: Final = 1e290
 
 _DeltaAt = Callable[[float], float]
 
@@ -63,7 +54,7 @@ def supporting_lines(
         mine = np.flatnonzero((owner == cell) & where)
         deltas = _Deltas(process.cell(int(cell)) if process.shape else process, relation)
         tpr[mine] = [_largest(deltas, x) if x < 1.0 else 1.0 for x in rates[mine].tolist()]
-    tpr = np.minimum(1.0, np.maximum(tpr * _UP + 1e-300, rates)).reshape(fpr.shape)
+    tpr = np.minimum(1.0, np.maximum(tpr * (1.0 + 1e-14) + 1e-300, rates)).reshape(fpr.shape)
     status = np.where(tpr >= 1.0, Status.NOT_MET, Status.LOOSE).astype(np.uint8)
     status = np.where(fpr == 1.0, Status.TIGHT, status).astype(np.uint8)
     if positives:
@@ -123,7 +114,7 @@ def _largest(deltas: _Deltas, fpr: float) -> float:
         if deltas.are_known(near, first.lowest, first.best):
             return first.best
     is_begun = all(delta < 1.0 for _, _, delta in first.known.values())  # the line knew something everywhere
-    if (is_begun and any(search.odds(epsilon) < _NOTHING for epsilon in near)) or search.found():
+    if (is_begun and any(search.odds(epsilon) < _HOPELESS for epsilon in near)) or search.found():
         search.refined()
     return min(first.best, search.best)
 
@@ -151,22 +142,22 @@ class _Search:
         """What rises with the true-positive rate, and keeps the digits of the smaller rate."""
         if epsilon not in self.known:
             if abs(epsilon) > _TRIED[-1] or math.exp(epsilon) * self.fpr >= 1.0:
-                return _NOTHING * (2000.0 + epsilon)
+                return _HOPELESS * (2000.0 + epsilon)
             delta = self.delta_at(abs(epsilon))
             both = _rates(np.array(delta), np.array(epsilon), self.fpr)
             self.known[epsilon] = float(both[0]), float(both[1]), delta
         tpr, fnr, delta = self.known[epsilon]
         if delta >= 1.0:  # further out, on the side that is looked at
-            return _NOTHING * (2000.0 - epsilon if self.is_steep else 2000.0 + epsilon)
+            return _HOPELESS * (2000.0 - epsilon if self.is_steep else 2000.0 + epsilon)
         if fnr <= 0.0:
-            return _NOTHING * (1.0 - fnr)
+            return _HOPELESS * (1.0 - fnr)
         return tpr if tpr < 0.5 else 0.25 / fnr
 
     def found(self) -> bool:
         """Whether some epsilon says something, after a Fibonacci search: on the side of the rate, or on the other."""
         for is_steep in (self.fpr < 0.5, self.fpr >= 0.5):
             self.is_steep, first = is_steep, 0
-            for one, other in _STEPS:
+            for one, other in _FIBONACCI:
                 if self.odds(_PLACES[first + one]) >= self.odds(_PLACES[first + other]):
                     first += one
             if any(fnr > 0.0 for _, fnr, _ in self.known.values()):
@@ -176,9 +167,10 @@ class _Search:
     def refined(self) -> list[float]:
         """Try what is better; the epsilons at last that show that nothing is."""
         is_sure, polished = False, 0
-        for step in range(_MOST):
+        for step in range(60):
             best = self.lowest
-            e = sorted(epsilon for epsilon in self.known if epsilon == best or abs(epsilon - best) > _APART)
+            # closer ones are not told apart
+            e = sorted(epsilon for epsilon in self.known if epsilon == best or abs(epsilon - best) > 1e-9)
             at = e.index(best)
             low, high = self._between(e, at)
             kind = 0 if self.known[best][0] < 0.5 else 1
@@ -216,7 +208,8 @@ class _Search:
     def _is_right(self, epsilon: float, foretold: Callable[[Cells], Cells]) -> bool:
         """Whether delta is what was foretold."""
         delta = self.known[epsilon][2] if epsilon in self.known else 0.0
-        return delta > 0.0 and bool(abs(math.log(delta) - foretold(np.array(abs(epsilon)))) <= _SURE)
+        # it is believed, then
+        return delta > 0.0 and bool(abs(math.log(delta) - foretold(np.array(abs(epsilon)))) <= 3e-6)
 
 
 def _rates(delta: Cells, epsilon: Cells, fpr: float) -> tuple[Cells, Cells]:
@@ -253,7 +246,7 @@ def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> 
 def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells], Cells]:
     """A polynomial for log delta, through what is known next to the best epsilon."""
     near = sorted(e[max(at - 2, 0) : at + 3], key=lambda one: (one not in e[max(at - 1, 0) : at + 2], abs(one - e[at])))
-    near = list(dict.fromkeys(abs(epsilon) for epsilon in near if delta_at(abs(epsilon)) > 0.0))[:_NODES]
+    near = list(dict.fromkeys(abs(epsilon) for epsilon in near if delta_at(abs(epsilon)) > 0.0))[:4]
     factor = [math.log(delta_at(t)) for t in near]
     for k in range(1, len(near)):  # Newton's divided differences
         for i in range(len(near) - 1, k - 1, -1):
@@ -270,8 +263,9 @@ def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells],
 
 def _lowest(log_delta: Callable[[Cells], Cells], low: float, high: float, fpr: float, kind: int) -> tuple[float, float]:
     """Where the rate is best if delta is as foretold, and the true-positive rate there or minus the other one."""
+    between = np.linspace(0.0, 1.0, 66)
     for _ in range(4):
-        e = low + (high - low) * _BETWEEN
+        e = low + (high - low) * between
         tpr, fnr = _rates(np.exp(log_delta(np.abs(e))), e, fpr)
         value = (tpr, -fnr)[kind]
         lowest = 1 + int(value[1:-1].argmin())

@@ -20,19 +20,11 @@ from numpy.typing import NDArray
 
 from fastacct.core.bounds import Status, meet, status_of
 from fastacct.core.inputs import Cells
+from fastacct.core.rounding import PAD
 from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, THRESHOLD, Reading
 from fastacct.readers.contour import Contour, Index
 from fastacct_ext._kernels import Directions
 
-PAD: Final = 2.0**-49
-"""Covers the rounding of the few operations of each formula here, with 4 ulp for exp, expm1 and log."""
-_WIDENINGS: Final = 14
-_LEAST_STEP: Final = 1e-9
-_DEEP: Final = -690.0
-_TINY: Final = 1e-290
-"""Left of the former exp(e) has no digits: it is less than the latter, and more than nothing."""
-_OUT: Final = 1.0 + 4.0 * PAD
-"""Beyond a corner: at the largest loss itself little is known of delta, beyond it that it is 0."""
 _WORSE: Final = 1.0 - 1e-9
 """Of a rate, where a point that was visited on the way is better than the search's last one."""
 
@@ -149,7 +141,9 @@ class _Direction:
         """The corners of V next to epsilons where all losses are on a lattice: V is a line in exp(epsilon) between two
         of them."""
         first = np.floor((e - self.least[at]) / self.spacing[at])
-        return np.asarray((self.least[at] + np.add.outer([0.0, -1.0, 1.0, 2.0], first) * self.spacing[at]) * _OUT)
+        # beyond a corner: at the largest loss itself little is known of delta, beyond it that it is 0
+        places = self.least[at] + np.add.outer([0.0, -1.0, 1.0, 2.0], first) * self.spacing[at]
+        return np.asarray(places * (1.0 + 4.0 * PAD))
 
     def _at_corner(self, at: Index, c: Cells, before: Rates, here: Rates, after: Rates) -> tuple[Cells, Cells]:
         """Lower bound of V and upper bound of 1 - V at a corner that is below V half a place before and after: V is a
@@ -173,11 +167,11 @@ class _Direction:
         width = np.where(e >= 0.0, best.tpr_upper - best.tpr_lower, best.fnr_upper - best.fnr_lower)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.sqrt(8.0 * width / curvature)
-        least = _LEAST_STEP * (1.0 + np.abs(e))
+        least = 1e-9 * (1.0 + np.abs(e))
         step = np.where(curvature > 0.0, np.clip(np.where(np.isfinite(step), step, 1e-3), least, 1.0), 4.0 * least)
         step = np.where(self.spacing > 0.0, 0.5 * self.spacing, step)
         wide = np.flatnonzero(best.tpr_upper > best.tpr_lower)
-        for _ in range(_WIDENINGS):
+        for _ in range(14):
             if not wide.size:
                 break
             c, a, b = e[wide], e[wide] - step[wide], e[wide] + step[wide]
@@ -216,7 +210,8 @@ def _value(x: Cells, e: Cells, log_lower: Cells, log_upper: Cells) -> Rates:
     y, y_pad = 1.0 - x, PAD * shrink
     fnr_lower = np.where(right, 1.0 - tpr_upper - PAD, shrink * (y - high) - y_pad * (y + high))
     fnr_upper = np.where(right, 1.0 - tpr_lower + PAD, shrink * (y - low) + y_pad * (y + low))
-    return Rates(tpr_lower, tpr_upper, fnr_lower, fnr_upper + np.where(e < _DEEP, _TINY, 0.0))
+    # left of that exp(e) has no digits: it is less than 1e-290, and more than nothing
+    return Rates(tpr_lower, tpr_upper, fnr_lower, fnr_upper + np.where(e < -690.0, 1e-290, 0.0))
 
 
 def _mirrored(value: Rates) -> tuple[Cells, Cells]:

@@ -30,23 +30,17 @@ from fastacct.core.relations import Relation
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
-from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_pieces
+from fastacct.losses.panels import SMALLEST_WEIGHT, PiecesPair, drawn, sampled_pieces, symmetric_pieces
 from fastacct.samplers.fixed_size import replaced_divergence
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
-LEAST: Final = 1e-150
-"""Noise multipliers above which squares are numbers; less is none."""
-MOST: Final = 1e100
+MOST_NOISE: Final = 1e100
 """A noise multiplier as which more counts, from above: squares of more are no numbers."""
-_SMALLEST: Final = 1e-290
-"""Of the weights of a mixture."""
 _LEFT_OVER: Final = Decimal("1e-40")
 """Probability of all counts that are taken for the whole group."""
 _FEW: Final = 24
 """Members of a group of which no count is left out."""
-_FINE: Final = 512
-"""Counts before those that matter least are merged."""
 _MOST_DRAWN: Final = 2e4
 """Expected number of members drawn, beyond which the group counts as drawn altogether."""
 
@@ -87,7 +81,7 @@ def hypergeometric(size: int, batch: int, records: int) -> Counts:
 
 
 def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Counts:
-    smallest = Decimal(_SMALLEST)
+    smallest = Decimal(SMALLEST_WEIGHT)
     least = smallest if size < _FEW else _LEFT_OVER
     masses, beyond = [first], 1 - first
     while len(masses) <= size and (beyond > least or masses[-1] > least):
@@ -98,7 +92,7 @@ def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Count
         beyond = max(masses[-1] * next_one / (1 - next_one) * (1 + Decimal("1e-30")), smallest)
     else:
         beyond = Decimal(0)
-    step = -(-len(masses) // _FINE)
+    step = -(-len(masses) // 512)  # before those that matter least are merged
     parts, waiting = list[list[float]](), Decimal(0)
     for k, mass in enumerate(masses):
         waiting += mass
@@ -126,8 +120,8 @@ def _both(counts: Counts, pair: Callable[[Parts], Pair]) -> Pair:
 def contributed(noise: float, counts: Counts, relation: Relation) -> Pair:
     """Of a group whose members contribute to a sum as often as they are drawn."""
 
-    if noise > MOST:
-        above = contributed(MOST, counts, relation)
+    if noise > MOST_NOISE:
+        above = contributed(MOST_NOISE, counts, relation)
         return Apart(above.above if isinstance(above, Apart) else above, NOTHING)
 
     def pair(parts: Parts) -> Pair:

@@ -25,12 +25,12 @@ from fastacct.core.extras import import_extra
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
-from fastacct.core.rounding import PADDING, at_least
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair
+from fastacct.core.rounding import PADDING, ROUNDING, at_least
+from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, log_sample, pieces_of
 
 _FAR: Final = 30.0
-_MOST: Final = 300
+_LAST_ORDER: Final = 300
 """Largest order of the general bound; its cost grows with the square."""
 
 
@@ -123,9 +123,9 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
     holds; the sample never has more than the mechanism, `whole`.
     """
     gammaln = import_extra("scipy.special", "pld").gammaln
-    whole_orders = np.arange(2, _MOST + 1)
+    whole_orders = np.arange(2, _LAST_ORDER + 1)
     each = divergence(whole_orders.astype(np.float64))
-    scaled = np.full(_MOST + 1, np.inf)  # (alpha - 1) D at 0 (not used), 1, 2, ...
+    scaled = np.full(_LAST_ORDER + 1, np.inf)  # (alpha - 1) D at 0 (not used), 1, 2, ...
     scaled[:2] = 0.0
     for a in whole_orders[each < np.inf]:
         j = np.arange(2, a + 1)
@@ -141,14 +141,14 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
             with np.errstate(divide="ignore"):
                 terms = log_pmf + np.where(size < 100.0, np.log(gain), size + math.log(3.0))
             scaled[a] = float(np.logaddexp(0.0, terms.max() + math.log(float(np.sum(np.exp(terms - terms.max()))))))
-    nearest = np.minimum(orders, _MOST)
+    nearest = np.minimum(orders, _LAST_ORDER)
     low, high = np.floor(nearest).astype(int), np.ceil(nearest).astype(int)
     share = nearest - low
     with np.errstate(invalid="ignore"):
         chord = np.where(share > 0.0, (1.0 - share) * scaled[low] + share * scaled[high], scaled[low]) / (orders - 1.0)
     least = np.minimum.accumulate((scaled[2:] / (whole_orders - 1.0))[::-1])[::-1]
     bound = np.minimum(chord, least[np.maximum(high - 2, 0)]) * (1.0 + 10.0 * PADDING)
-    return np.minimum(np.where(orders <= _MOST, bound, np.inf), whole)
+    return np.minimum(np.where(orders <= _LAST_ORDER, bound, np.inf), whole)
 
 
 def sampled_pure_epsilon(epsilon: float, rate: float, relation: Relation) -> float:

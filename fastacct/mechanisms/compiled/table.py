@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket
+from fastacct.core.rounding import ROUNDING
+from fastacct.losses.loss import Atoms, Bracket
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.compiled.mechanism import Compiled
