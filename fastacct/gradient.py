@@ -23,7 +23,7 @@ nothing certified          NaN, `LOOSE`
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple, Unpack
+from typing import Final, Literal, NamedTuple, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from fastacct.accountants import Exact
 from fastacct.accountants.question import as_accountant
 from fastacct.batching import batches_of
-from fastacct.core.bounds import TIGHT_WIDTH, Status
+from fastacct.core.bounds import TIGHT_WIDTH, Shaped, Status
 from fastacct.core.inputs import (
     MAX_STEPS,
     Cells,
@@ -77,14 +77,14 @@ class EpsilonGradient(NamedTuple):
     (-3.823, 'remove')
     """
 
-    noise_multiplier: Any
-    sample_rate: Any
-    steps: Any
-    errors_approx: tuple[Any, Any, Any]
+    noise_multiplier: Shaped
+    sample_rate: Shaped
+    steps: Shaped
+    errors_approx: tuple[Shaped, Shaped, Shaped]
     """Estimates of their absolute errors, in the same order: not proved."""
-    direction: Any
+    direction: Shaped
     """The direction that decides and that is differentiated: "remove", "add", or "both" where they are not apart."""
-    status: Any
+    status: Shaped
     """TIGHT: every error is estimated at 1e-6 of its derivative or less.  LOOSE: at more (steps below about 50), or
     something is NaN: below 100 steps that are not whole, below 10 the derivative by steps, or what is not certified.
     NOT_MET: there is no finite number to differentiate (no noise, delta = 0); all is NaN."""
@@ -101,13 +101,13 @@ class DeltaGradient(NamedTuple):
     (-7.808, 'remove')
     """
 
-    noise_multiplier: Any
-    sample_rate: Any
-    steps: Any
-    epsilon: Any
-    errors_approx: tuple[Any, Any, Any, Any]
-    direction: Any
-    status: Any
+    noise_multiplier: Shaped
+    sample_rate: Shaped
+    steps: Shaped
+    epsilon: Shaped
+    errors_approx: tuple[Shaped, Shaped, Shaped, Shaped]
+    direction: Shaped
+    status: Shaped
 
 
 def epsilon_gradient(*, delta: Reals | str, **run: Unpack[Run]) -> EpsilonGradient:
@@ -161,7 +161,7 @@ def delta_gradient(*, epsilon: Reals, **run: Unpack[Run]) -> DeltaGradient:
     return DeltaGradient(*_gradient("log_delta", as_cells("epsilon", epsilon), run))
 
 
-def _gradient(quantity: Literal["epsilon", "log_delta"], target: Cells, run: Run) -> tuple[Any, ...]:
+def _gradient(quantity: Literal["epsilon", "log_delta"], target: Cells, run: Run) -> tuple[Shaped, ...]:
     """The fields of an answer."""
     relation, threads = as_relation(run.get("neighbors", "add_remove")), as_threads(run.get("threads"))
     what = f"fastacct.dpsgd.{quantity.removeprefix('log_')}_gradient"
@@ -309,5 +309,5 @@ def _parameters(run: Run) -> dict[str, Cells]:
     steps = run.get("steps")
     if steps is None or run.get("epochs") is not None:
         return parameters(run)
-    fixed: Any = {name: value for name, value in run.items() if name != "steps"}
-    return parameters(fixed, "steps") | {"steps": as_cells("steps", steps, _REAL_STEPS, may_be_empty=True)}
+    fixed = {name: value for name, value in run.items() if name != "steps"}
+    return parameters(cast("Run", fixed), "steps") | {"steps": as_cells("steps", steps, _REAL_STEPS, may_be_empty=True)}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fastacct.core.html import bounds_table, names
 from fastacct.core.inputs import Cells, Codes
 
+Shaped: TypeAlias = Any
+"""A number, or an array of the shape of the cells: of NumPy's, or labelled as what was given."""
 TIGHT_WIDTH = 1e-6
 """Width of an interval over its upper end up to which its status is TIGHT."""
 
@@ -51,9 +53,9 @@ class Bounds(NamedTuple):
     (True, 'TIGHT')
     """
 
-    lower: Any
-    upper: Any
-    status: Any
+    lower: Shaped
+    upper: Shaped
+    status: Shaped
 
     def __str__(self) -> str:
         """As `repr`; of arrays also how many are TIGHT."""
