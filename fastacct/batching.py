@@ -159,6 +159,16 @@ def batches_of(run: Mapping[str, object], wanted: str = "") -> Batches | None:
     if kind == "poisson":
         return None
     sampler = _SAMPLERS[kind]
+    _check(kind, sampler, run, wanted)
+    bins = as_choice("bins", "fresh" if run.get("bins") is None else run["bins"], BINS)
+    names = [name for name in (*sampler.needs, *sampler.takes) if run.get(name) is not None and name != "bins"]
+    cells = {name: as_cells(name, cast("Any", run[name]), _DOMAINS.get(name)) for name in names}
+    common_shape(cells)
+    return Batches(kind, cells, bins)
+
+
+def _check(kind: str, sampler: _Sampling, run: Mapping[str, object], wanted: str) -> None:
+    """Refuse what is not calibrated, and keywords that do not fix the batches."""
     if wanted == "sample_rate" or (wanted == "steps" and sampler.is_by_epochs):
         what = "a batch size is" if wanted == "sample_rate" else "epochs are"
         raise ValueError(f"sampling = {kind!r}: {what} not calibrated; compare noise multipliers of a few")
@@ -166,11 +176,6 @@ def batches_of(run: Mapping[str, object], wanted: str = "") -> Batches | None:
         raise TypeError(f"sampling = {kind!r}: give epochs, not steps")
     if missing := [name for name in sampler.needs if run.get(name) is None]:
         raise TypeError(f"sampling = {kind!r} needs {', '.join(missing)}; other keywords do not fix the batches")
-    bins = as_choice("bins", "fresh" if run.get("bins") is None else run["bins"], BINS)
-    names = [name for name in (*sampler.needs, *sampler.takes) if run.get(name) is not None and name != "bins"]
-    cells = {name: as_cells(name, cast("Any", run[name]), _DOMAINS.get(name)) for name in names}
-    common_shape(cells)
-    return Batches(kind, cells, bins)
 
 
 def in_words(sampling: str) -> str:

@@ -96,34 +96,47 @@ def parameters(run: Parameters, wanted: str = "", hint: str = "") -> dict[str, C
     sample_rate = batch_size / records and steps = ceil(epochs * records / batch_size) = ceil(epochs / sample_rate);
     epochs without a sample rate stay epochs.
     """
-    named: dict[str, object] = {name: value for name, value in run.items() if value is not None}
-    for name, instead in (("sample_rate", "batch_size"), ("steps", "epochs")):
-        if name in named and instead in named:
-            raise TypeError(f"give either {name} or {instead}, not both")
-    if "batch_size" in named and "records" not in named:
-        raise TypeError("batch_size needs records, the number of records of the data set")
     names = (*PARAMETERS, "records", "batch_size", "epochs")
-    cells = {name: _checked(name, named[name]) for name in names if name in named}
-    batch, records = cells.get("batch_size"), cells.get("records", np.asarray(1.0))
-    if batch is not None:
-        shape = common_shape({"batch_size": batch, "records": records})
-        if (batch > records).any():
-            first = np.argmax(batch > records)
-            size, limit = (float(np.broadcast_to(x, shape).flat[first]) for x in (batch, records))
-            raise ValueError(f"batch_size = {size!r} exceeds records = {limit!r}")
-        cells["sample_rate"] = each(rate_of_batch, batch, records)
+    named = {name: value for name in names if (value := run.get(name)) is not None}
+    _refuse_twice(named)
+    cells = {name: _checked(name, value) for name, value in named.items()}
+    batch = (cells["batch_size"], cells["records"]) if "batch_size" in cells else None
+    if batch:
+        cells["sample_rate"] = _rate(*batch)
     if "epochs" in cells and "sample_rate" in cells:
-        epochs, rate = cells.pop("epochs"), cells["sample_rate"]
-        common_shape({"epochs": epochs, "sample_rate": rate})
-        if ((epochs > 0.0) & (rate == 0.0)).any():
-            raise ValueError("epochs needs a positive sample_rate: at sample_rate = 0 no number of steps is an epoch")
-        counted = each(steps_of_epochs, epochs, *((rate,) if batch is None else (batch, records)))
-        cells["steps"] = as_cells("steps", counted)
+        cells["steps"] = _steps(cells.pop("epochs"), cells["sample_rate"], batch)
     excused = (wanted, "steps") if "epochs" in named else (wanted,)
     missing = [name for name in PARAMETERS if name not in cells and name not in excused]
     if missing:
         raise TypeError(f"missing {', '.join(missing)}{hint}")
     return {name: cells[name] for name in (*PARAMETERS, "epochs") if name in cells}
+
+
+def _refuse_twice(named: Mapping[str, object]) -> None:
+    """Refuse what fixes one parameter in two ways, and a batch size of an unknown part of the records."""
+    for name, instead in (("sample_rate", "batch_size"), ("steps", "epochs")):
+        if name in named and instead in named:
+            raise TypeError(f"give either {name} or {instead}, not both")
+    if "batch_size" in named and "records" not in named:
+        raise TypeError("batch_size needs records, the number of records of the data set")
+
+
+def _rate(batch: Cells, records: Cells) -> Cells:
+    """Sample rates of batches of no more than all records."""
+    shape = common_shape({"batch_size": batch, "records": records})
+    if (batch > records).any():
+        first = np.argmax(batch > records)
+        size, limit = (float(np.broadcast_to(x, shape).flat[first]) for x in (batch, records))
+        raise ValueError(f"batch_size = {size!r} exceeds records = {limit!r}")
+    return each(rate_of_batch, batch, records)
+
+
+def _steps(epochs: Cells, rate: Cells, batch: tuple[Cells, Cells] | None) -> Cells:
+    """Steps of so many epochs, by the batch where one is given."""
+    common_shape({"epochs": epochs, "sample_rate": rate})
+    if ((epochs > 0.0) & (rate == 0.0)).any():
+        raise ValueError("epochs needs a positive sample_rate: at sample_rate = 0 no number of steps is an epoch")
+    return as_cells("steps", each(steps_of_epochs, epochs, *(batch or (rate,))))
 
 
 def _checked(name: str, value: object) -> Cells:

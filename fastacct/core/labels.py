@@ -118,18 +118,7 @@ def _applied(
 ) -> Bounds | Labelled:
     run = arguments.get("run", {})
     flat = run | {key: value for key, value in arguments.items() if key != "run"}
-    labelled = {key: value for key, value in flat.items() if labels_of(value)}
-    if words := _WORDS & labelled.keys():
-        raise TypeError(f"{min(words)} must be one word or object, not a {type(labelled[min(words)]).__name__}")
-    libraries = {str(labels_of(value)) for value in labelled.values()}
-    if len(libraries) > 1:
-        raise TypeError(f"give arrays of one library, not of {' and '.join(sorted(libraries))}")
-    (library,) = libraries
-    if library != "pandas" and (shape := getattr(flat.get("job"), "shape", ())):
-        raise TypeError(f"the job has arrays of shape {shape} without labels: fa.dpsgd takes labelled parameters")
-    if library == "dask":  # whose chunks are cut from plain arrays beside it, too
-        plain = (key for key, value in flat.items() if isinstance(value, np.ndarray | list | tuple))
-        labelled |= {key: np.asarray(flat[key]) for key in plain if key != "history"}
+    library, labelled = _with_labels(flat)
 
     def on_arrays(*arrays: Cells) -> Plain:
         by_name = dict(zip(labelled, arrays, strict=True))
@@ -149,6 +138,23 @@ def _applied(
         if library != "dask":
             values.attrs, values.name = attributes, name
     return Bounds(*parts) if len(parts) > 1 else parts[0]
+
+
+def _with_labels(flat: Mapping[str, Any]) -> tuple[str, dict[str, Labelled]]:
+    """The one library that arrays among the arguments are of, and these arrays."""
+    labelled = {key: value for key, value in flat.items() if labels_of(value)}
+    if words := _WORDS & labelled.keys():
+        raise TypeError(f"{min(words)} must be one word or object, not a {type(labelled[min(words)]).__name__}")
+    libraries = {str(labels_of(value)) for value in labelled.values()}
+    if len(libraries) > 1:
+        raise TypeError(f"give arrays of one library, not of {' and '.join(sorted(libraries))}")
+    (library,) = libraries
+    if library != "pandas" and (shape := getattr(flat.get("job"), "shape", ())):
+        raise TypeError(f"the job has arrays of shape {shape} without labels: fa.dpsgd takes labelled parameters")
+    if library == "dask":  # whose chunks are cut from plain arrays beside it, too
+        plain = (key for key, value in flat.items() if isinstance(value, np.ndarray | list | tuple))
+        labelled |= {key: np.asarray(flat[key]) for key in plain if key != "history"}
+    return library, labelled
 
 
 def _with_xarray(call: Call, given: Arrays, beside: Mapping[str, object], types: Types) -> Sequence[Labelled]:

@@ -207,15 +207,7 @@ def _cells(
         heavy = int(np.argmax(mass[is_cut:]))
         if source.anchor is not None or attempt == _MOST_MOVES or not mass[heavy + is_cut] > _HEAVY * mass.sum():
             break
-        # a bulk narrower than a cell: a point of the grid at the mean of what is around keeps it together
-        own, right = mass[is_cut:], excess[is_cut:]
-        at = heavy + (attempt > 0 and 2.0 * right[heavy] > own[heavy] * -math.expm1(-spacing))
-        held, moved = 0.0, 0.0
-        for cell in (at - 1, at) if attempt else (at,):
-            if 0 <= cell < own.size and own[cell] > 0.0:
-                held += own[cell]
-                moved += own[cell] - (own[cell] - right[cell]) * math.exp(min((at - cell) * spacing, 700.0))
-        anchor = float(points[at]) - math.log1p(-max(min(moved / held, 0.5), -0.5))
+        anchor = _mean_near(points, spacing, mass[is_cut:], excess[is_cut:], heavy, is_first=attempt == 0)
     cut, mass, excess = float(mass[0]) * is_cut, mass[is_cut:], excess[is_cut:]
     # a loss is that much from where its cell of the grid lies, and its excess is that of a loss so much larger
     away = error + slip if side > 0.0 else 9.0 * error + 2.0 * slip
@@ -223,6 +215,17 @@ def _cells(
         part = np.where(mass > 0.0, excess / mass, 0.0) + side * (1.5 + 0.5 * side) * away
     part = np.clip(part / -math.expm1(-spacing) * (1.0 + side * 16.0 * ROUNDING), 0.0, 1.0)
     return _Cells(origin, mass, part, source.slack + away, cut)
+
+
+def _mean_near(points: Cells, spacing: float, mass: Cells, excess: Cells, heavy: int, *, is_first: bool) -> float:
+    """Where a bulk narrower than a cell keeps together: the mean of what is in the heavy cell, or around its end."""
+    at = heavy + (not is_first and 2.0 * excess[heavy] > mass[heavy] * -math.expm1(-spacing))
+    held, moved = 0.0, 0.0
+    for cell in (at,) if is_first else (at - 1, at):
+        if 0 <= cell < mass.size and mass[cell] > 0.0:
+            held += mass[cell]
+            moved += mass[cell] - (mass[cell] - excess[cell]) * math.exp(min((at - cell) * spacing, 700.0))
+    return float(points[at]) - math.log1p(-max(min(moved / held, 0.5), -0.5))
 
 
 def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float, int]:
@@ -234,7 +237,9 @@ def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float
     if origin + n * spacing < high:
         n += 1
     if n > _MOST_POINTS:
-        raise OutOfReachError(f"spacing = {spacing!r} needs {n} points for losses up to {high:g}; at most {_MOST_POINTS}")
+        raise OutOfReachError(
+            f"spacing = {spacing!r} needs {n} points for losses up to {high:g}; at most {_MOST_POINTS}"
+        )
     return origin, n
 
 

@@ -159,9 +159,12 @@ def pieces_of(pair: Pair) -> Pieces | None:
     own = pair.pieces()
     if own is not None or pair.is_nothing:
         return own if own is not None and _is_plain(own) else None
+    return None if pair.remove.is_apart or pair.add.is_apart else _of_atoms(pair)
+
+
+def _of_atoms(pair: Pair) -> Pieces | None:
+    """Of a pair whose sides are the same atoms with masses from above and from below."""
     remove, add = pair.remove, pair.add
-    if remove.is_apart or add.is_apart:
-        return None
     lost = Lost((remove.lower.infinite, remove.upper.infinite), (add.lower.infinite, add.upper.infinite))
     upper, lower = remove.upper.as_atoms(), remove.lower.as_atoms()
     if upper is None or lower is None or upper.loss.shape != lower.loss.shape:

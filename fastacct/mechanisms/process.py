@@ -349,13 +349,7 @@ def merge(blocks: Iterable[tuple[_Key, Any]], start: Mapping[_Key, Any] | None =
 
 
 def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
-    read: list[tuple[Mechanism, Cells]] = []
-    for item in items:
-        if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Value):
-            raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
-        if isinstance(item[1], Value | Process):
-            raise TypeError(f"count must be a whole number, not {item[1]!r}")
-        read.append((cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT, may_be_empty=True)))
+    read = [_entry(item) for item in items]
     table: dict[Mechanism, Count] = {}
     merged = merge(read)
     for mechanism, count in merged.items():
@@ -371,6 +365,15 @@ def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
             common_shape({repr(mechanism): mechanism.shape, "count": total.shape})
         table[mechanism] = total if total.ndim else int(total)
     return table
+
+
+def _entry(item: object) -> tuple[Mechanism, Cells]:
+    """A mechanism and its count, checked."""
+    if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Value):
+        raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
+    if isinstance(item[1], Value | Process):
+        raise TypeError(f"count must be a whole number, not {item[1]!r}")
+    return cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT, may_be_empty=True)
 
 
 def _shape(blocks: Mapping[Mechanism, Count]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ numbers and any other spelling of it give the same bits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
 Index = NDArray[np.intp]
+
+
+REVERSE: Final = {ADD: REMOVE, REMOVE: ADD, BOTH: BOTH}
 
 
 def kernel_directions(relation: Relation) -> Directions:
@@ -175,23 +178,30 @@ class Contour:
     def _losses(self, cell: int, below: bool) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
         """Mixtures and losses that are data of one cell."""
         if self._columns is not None:
-            runs = ((float(noise[cell]), float(rate[cell]), float(n[cell])) for noise, rate, n in self._columns)
-            used = (run for run in runs if run[0] < np.inf and run[1] > 0.0 and run[2] > 0.0)
+            runs = [[float(column[cell]) for column in run] for run in self._columns]
+            used = [run for run in runs if run[0] < np.inf and min(run[1:]) > 0.0]
             return [(Mixture(noise, ((rate, 1.0),)), n) for noise, rate, n in used], []
         mixtures, data = [], []
         for mechanism, n in self._cells[cell]:
-            pair = self._pair(mechanism)
-            if pair is None:
-                raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
-            if isinstance(pair, Apart):
-                pair = pair.below if below else pair.above
-            if (mixture := pair.as_mixture()) is not None:
-                mixtures.append((mixture, float(n)))
-            elif not pair.is_nothing:
-                if (pieces := pieces_of(pair)) is None:
-                    raise OutOfReachError(f"the losses of {mechanism!r} are no data")
-                data.append((pieces, float(n)))
+            loss = self._loss(mechanism, below)
+            if isinstance(loss, Mixture):
+                mixtures.append((loss, float(n)))
+            elif loss is not None:
+                data.append((loss, float(n)))
         return mixtures, data
+
+    def _loss(self, mechanism: Mechanism, below: bool) -> Mixture | Pieces | None:
+        """What the kernels read of a mechanism; None where nothing is released."""
+        pair = self._pair(mechanism)
+        if pair is None:
+            raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
+        if isinstance(pair, Apart):
+            pair = pair.below if below else pair.above
+        if (mixture := pair.as_mixture()) is not None or pair.is_nothing:
+            return mixture
+        if (pieces := pieces_of(pair)) is None:
+            raise OutOfReachError(f"the losses of {mechanism!r} are no data")
+        return pieces
 
     def one(self, target: Cells, what: Quantity, directions: Directions, *, only_upper: bool = False) -> Reading:
         """Bounds of a job of plain numbers at one target."""

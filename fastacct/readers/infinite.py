@@ -42,13 +42,17 @@ def read_whole(
     most = math.fsum(n * max(own.p[1], own.q[1]) for own, n in job.lost)
     # deltas above this do not see that less than that is lost in all
     unseen = np.asarray((most < 1e-250) & ((target > 1e-200) | (what != EPSILON)))
-    if unseen.all():
-        return _with_a_little(read_job(job, target, what, directions, only_upper), most, what)
+    reading = Reading.empty(target.size)
     if unseen.any():
-        reading = Reading.empty(target.size)
-        for mask in (unseen, ~unseen):
-            reading.put(mask, read_whole(job, target[mask], what, directions, only_upper))
-        return reading
+        near = read_job(job, target[unseen], what, directions, only_upper)
+        reading.put(unseen, _with_a_little(near, most, what))
+    if not unseen.all():
+        reading.put(~unseen, _by_directions(job, target[~unseen], what, directions))
+    return reading
+
+
+def _by_directions(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
+    """Each by itself: the larger one."""
     ways = [way for way in (REMOVE, ADD) if directions in (way, BOTH)]
     readings = [_one_way(job, target, what, way) for way in (ways[:1] if job.is_mirrored and job.is_plain else ways)]
     return Reading(*map(np.maximum.reduce, zip(*readings, strict=True)))

@@ -215,10 +215,10 @@ def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Divergences at the best order."""
     _refuse_mixtures(cell, one)
     if one.quantity == "epsilon":
-        upper = cell.renyi.epsilon(one.target, one.upper).upper
+        upper = cell.renyi.epsilon(one.target, one.upper)
     else:
         known = one.upper if one.quantity == "log_delta" else math.log(max(one.upper, 5e-324))
-        upper = _as_asked(one.quantity, cell.renyi.log_delta(one.target, known).upper)
+        upper = _as_asked(one.quantity, cell.renyi.log_delta(one.target, known))
     order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
     return TRIVIAL[one.quantity], upper, f"Rényi divergence{order}"
 

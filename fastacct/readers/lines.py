@@ -51,9 +51,9 @@ def supporting_lines(
     tpr: Cells = np.ones(fpr.size)
     owner, rates = owners(process.shape, fpr.shape), fpr.ravel()
     for cell in np.unique(owner if where is True else owner[where]):
-        mine = np.flatnonzero((owner == cell) & where)
+        mine = np.flatnonzero((owner == cell) & where & (rates < 1.0))
         deltas = _Deltas(process.cell(int(cell)) if process.shape else process, relation)
-        tpr[mine] = [_largest(deltas, x) if x < 1.0 else 1.0 for x in rates[mine].tolist()]
+        tpr[mine] = [_largest(deltas, x) for x in rates[mine].tolist()]
     tpr = np.minimum(1.0, np.maximum(tpr * (1.0 + 1e-14) + 1e-300, rates)).reshape(fpr.shape)
     status = np.where(tpr >= 1.0, Status.NOT_MET, Status.LOOSE).astype(np.uint8)
     status = np.where(fpr == 1.0, Status.TIGHT, status).astype(np.uint8)
@@ -168,13 +168,9 @@ class _Search:
         """Try what is better; the epsilons at last that show that nothing is."""
         is_sure, polished = False, 0
         for step in range(60):
-            best = self.lowest
-            # closer ones are not told apart
-            e = sorted(epsilon for epsilon in self.known if epsilon == best or abs(epsilon - best) > 1e-9)
+            best, kind, e, rate = self._so_far()
             at = e.index(best)
             low, high = self._between(e, at)
-            kind = 0 if self.known[best][0] < 0.5 else 1
-            rate = np.array([(self.known[epsilon][0], -self.known[epsilon][1])[kind] for epsilon in e])
             enough = rate[at] - _GOOD * abs(rate[at])
             corner, least = _corner(np.array(e), rate, at, self.fpr, 1.0 - kind)
             foretold = _log_delta(self.delta_at, e, at)
@@ -186,12 +182,19 @@ class _Search:
             if least >= enough:
                 following, polished = beyond * (1.0 + _BESIDE[polished]), polished + 1
             else:
-                following = beyond if guess >= enough or step % 4 == 2 else following
-                following = self._inside(following if step % 4 < 3 else low, low, best, high)
+                tried = beyond if guess >= enough or step % 4 == 2 else following
+                following = self._inside(tried if step % 4 < 3 else low, low, best, high)
             self.odds(following)
             if abs(following - best) > 1e-3 * (high - low):
                 is_sure = self._is_right(following, foretold)
         return [epsilon for epsilon in self.known if e[max(at - 2, 0)] <= epsilon <= e[min(at + 2, len(e) - 1)]]
+
+    def _so_far(self) -> tuple[float, int, list[float], Cells]:
+        """The best epsilon, which rate is small there, all epsilons that are told apart from it, and their rates."""
+        best = self.lowest
+        kind = 0 if self.known[best][0] < 0.5 else 1
+        e = sorted(epsilon for epsilon in self.known if epsilon == best or abs(epsilon - best) > 1e-9)
+        return best, kind, e, np.array([self.known[epsilon][kind] for epsilon in e]) * (1 - 2 * kind)
 
     def _between(self, e: list[float], at: int) -> tuple[float, float]:
         """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use."""

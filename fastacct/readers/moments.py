@@ -76,13 +76,14 @@ def at_order(own: Callable[[Cells], Cells | None], back: Callable[[Cells], Cells
 
 def divergence_bounds(parts: Parts, orders: Cells, relation: Relation) -> tuple[Cells, Cells] | None:
     """Both bounds at orders from 1 on, of the larger direction; None as above."""
-    parts, a, ends = list(parts), orders - 1.0, []
+    parts, a = list(parts), orders - 1.0
+    lower, upper = np.full(a.shape, np.nan), np.zeros(a.shape)
     for direction in DIRECTIONS[relation]:
         if (rows := moments(parts, relation, direction, a)) is None:
             return None
         with np.errstate(invalid="ignore", divide="ignore"):
-            ends.append([np.where(a == 0.0, rows[2 + side], rows[side] / a) for side in (0, 1)])
-    lower = np.nan_to_num(np.fmax.reduce([low_high[0] for low_high in ends]), nan=0.0, posinf=np.inf)
-    upper = np.nan_to_num(np.maximum.reduce([low_high[1] for low_high in ends]), nan=np.inf, posinf=np.inf)
+            ends = np.where(a == 0.0, rows[2:4], rows[:2] / a)
+        lower, upper = np.fmax(lower, ends[0]), np.maximum(upper, ends[1])
+    lower, upper = np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(upper, nan=np.inf, posinf=np.inf)
     is_known = all(mechanism.tight for mechanism, _ in parts)  # else divergences may be below those of the pair
     return np.where(is_known, np.maximum(lower, 0.0) * (1.0 - 4e-16), 0.0), np.maximum(upper, 0.0) * (1.0 + 4e-16)

@@ -17,7 +17,7 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.base import Run
-from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon
+from fastacct.mechanisms.process import Cell, Process, cell_divergence, cell_pure_epsilon
 from fastacct.readers.job import Ask, delta_of, exact, owners
 from fastacct.readers.moments import divergence_bounds
 from fastacct.readers.renyi import merged_runs
@@ -126,26 +126,31 @@ def _between(
     sampled = job.sampled(relation)
     if sampled and (run := sampled.run):
         return _of_run(*run, orders, shape, threads, only_upper)
-    columns = sampled.runs if sampled else None
-    cells = list(job.decompose(relation).cells()) if columns is None else []
     lower, upper, status = np.zeros(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
     owner, order_of = owners(job.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
+    cells = iter(()) if sampled else job.decompose(relation).cells()
     for index in range(math.prod(job.shape)):
         mine = owner == index
         asked = np.ascontiguousarray(order_of[mine])
-        if columns is None:
-            bound = cell_divergence(cells[index], asked, relation, delta_of)
-            upper[mine] = np.minimum(bound, cell_pure_epsilon(cells[index], relation))
-            least = None if only_upper else divergence_bounds(cells[index], asked, relation)
-            if least is None and not only_upper:
-                raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {job!r} is not; use rdp")
-            if least is not None:
-                lower[mine], upper[mine] = meet(least[0], upper[mine])
-            status_here = status_of(lower[mine], upper[mine])
-            status[mine] = np.where(upper[mine] < np.inf, Status.LOOSE if only_upper else status_here, Status.NOT_MET)
+        if sampled:
+            bounds = _of_runs(merged_runs(sampled.runs, index), asked, threads, only_upper)
         else:
-            lower[mine], upper[mine], status[mine] = _of_runs(merged_runs(columns, index), asked, threads, only_upper)
+            bounds = _of_losses(next(cells), asked, relation, only_upper)
+        lower[mine], upper[mine], status[mine] = bounds
     return Bounds(lower, upper, status)
+
+
+def _of_losses(cell: Cell, orders: Cells, relation: Relation, only_upper: bool) -> Bounds:
+    """Divergences of all mechanisms of a cell."""
+    upper = np.minimum(cell_divergence(cell, orders, relation, delta_of), cell_pure_epsilon(cell, relation))
+    if only_upper:
+        return Bounds(np.zeros(upper.shape), upper, np.where(upper < np.inf, Status.LOOSE, Status.NOT_MET))
+    known = divergence_bounds(cell, orders, relation)
+    if known is None:
+        job = " + ".join(f"{mechanism!r} * {count}" for mechanism, count in cell)
+        raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {job} is not; use rdp")
+    lower, upper = meet(known[0], upper)
+    return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), Status.NOT_MET))
 
 
 def _of_run(

@@ -22,7 +22,7 @@ from fastacct.core.bounds import Status, meet, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.rounding import PAD
 from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, THRESHOLD, Reading
-from fastacct.readers.contour import Contour, Index
+from fastacct.readers.contour import REVERSE, Contour, Index
 from fastacct_ext._kernels import Directions
 
 _WORSE: Final = 1.0 - 1e-9
@@ -68,7 +68,7 @@ class _Direction:
 
     def __init__(self, job: Contour, cells: Index, fpr: Cells, way: Directions, threads: int) -> None:
         self.job, self.cells, self.fpr, self.way, self.threads = job, cells, fpr, way, threads
-        self.other = way if way == BOTH or job.is_mirrored else REMOVE if way == ADD else ADD
+        self.other = way if job.is_mirrored else REVERSE[way]
         self.everywhere = np.arange(fpr.size)
         lattices = {cell: job.lattice(cell, way) for cell in np.unique(cells).tolist()}
         self.least, self.slip, self.spacing = np.array([lattices[cell] for cell in cells.tolist()]).reshape(-1, 3).T

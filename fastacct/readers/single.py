@@ -49,9 +49,8 @@ def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
         away = slip + loss.slack + 4.0 * ROUNDING * abs(epsilon)
         total = float(excess[2] + side * 1.01 * away * (mass[2] + (mass[1] if away + slip < beside else 1.0)))
         total *= 1.0 + side * ROUNDING * 64.0
-        if is_upper:
-            total = max(total, 2.0**-1022 if mass[2] > 0.0 else 0.0)
-    if is_upper and missing > 0.0 and where > epsilon - beside:
+        total = max(total, 2.0**-1022 * (is_upper and mass[2] > 0.0))
+    if is_upper and where > epsilon - beside:
         total += missing
     if not is_upper and total < 1e-290:  # products of smaller masses have no relative accuracy
         total = 0.0
@@ -59,7 +58,7 @@ def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
 
 
 def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
-    if delta >= 1.0 or _delta(loss, 0.0, is_upper) <= delta:
+    if _delta(loss, 0.0, is_upper) <= delta:
         return 0.0
     if loss.infinite > delta:
         return math.inf
