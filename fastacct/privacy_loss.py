@@ -11,15 +11,7 @@ import numpy as np
 
 from fastacct.accountants.question import Job, answer, as_process
 from fastacct.core.bounds import Bounds
-from fastacct.core.html import table
-from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
-from fastacct.core.kept import cached
-from fastacct.core.relations import DIRECTIONS, Direction
-from fastacct.epsilon import rdp
-from fastacct.mechanisms.base import WEIGHTS_OFF, plain
-from fastacct.mechanisms.finite import from_pmf
-from fastacct.mechanisms.guarantee import MeanConcentratedDP
-from fastacct.moments import (
+from fastacct.core.deltas import (
     COARSER,
     LARGEST,
     LESS,
@@ -33,6 +25,14 @@ from fastacct.moments import (
     second_moment,
     smallest_tau,
 )
+from fastacct.core.html import table
+from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
+from fastacct.core.kept import cached
+from fastacct.core.relations import DIRECTIONS, Direction
+from fastacct.epsilon import rdp
+from fastacct.mechanisms.base import WEIGHTS_OFF, plain
+from fastacct.mechanisms.finite import from_pmf
+from fastacct.mechanisms.guarantee import MeanConcentratedDP
 from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
 from fastacct.run import verb

@@ -14,10 +14,9 @@ import numpy as np
 
 from fastacct.accountants.question import CurveOptions, Job, answer, checked, plain_bounds
 from fastacct.core.bounds import Bounds, status_of
-from fastacct.core.inputs import UNIT, Floats, Reals, as_cells, as_choice, common_shape, unwrap
+from fastacct.core.inputs import PAD, UNIT, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation
-from fastacct.core.rounding import PAD
 from fastacct.readers.attack import bayes_risk as risk_bounds
 from fastacct.readers.attack import rates
 from fastacct.run import verb

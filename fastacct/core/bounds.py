@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fastacct.core.html import bounds_table, names
-from fastacct.core.inputs import Cells, Codes
+from fastacct.core.inputs import Cells, Codes, unwrap
 
 Shaped: TypeAlias = Any
 """A number, or an array of the shape of the cells: of NumPy's, or labelled as what was given."""
@@ -117,3 +117,9 @@ def status_of(lower: Cells | float, upper: Cells | float) -> Codes:
         tight = np.subtract(upper, lower) <= TIGHT_WIDTH * np.asarray(upper)
     status = np.where(np.equal(upper, np.inf), Status.NOT_MET, np.where(tight, Status.TIGHT, Status.LOOSE))
     return status.astype(np.uint8)
+
+
+def unwrapped(bounds: Bounds) -> Bounds:
+    """Plain numbers and a `Status` for a single cell without dimensions."""
+    lower, upper, status = map(np.asarray, bounds)
+    return Bounds(unwrap(lower), unwrap(upper), status if status.ndim else Status(int(status)))

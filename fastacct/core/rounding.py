@@ -13,10 +13,6 @@ from numpy.typing import NDArray
 from fastacct.core.inputs import Cells, Reals, unwrap
 
 _Exact = TypeVar("_Exact", Fraction, Decimal)
-ROUNDING: Final = 2.0**-53
-"""The rounding unit of doubles."""
-PAD: Final = 2.0**-49
-"""Covers the rounding of a few operations, with 4 ulp for exp, expm1 and log."""
 PADDING: Final = 1e-11
 """Relative error of closed forms, by far: checked against 50 digits."""
 

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
-from fastacct.core.rounding import ROUNDING
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.losses.loss import Atoms, Bracket, OutOfReachError, Pair
 
 

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.engine import run_kernel
-from fastacct.core.inputs import TINY, Cells
+from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.core.rounding import PADDING, ROUNDING
+from fastacct.core.rounding import PADDING
 from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
 from fastacct.losses.mixture import Mixture, MixturePair, lift

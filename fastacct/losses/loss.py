@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct.core.inputs import ROUNDING as ROUNDING
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
-from fastacct.core.rounding import ROUNDING as ROUNDING
 
 if TYPE_CHECKING:
     from fastacct.core.bounds import Found

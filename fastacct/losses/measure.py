@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.record import Record
-from fastacct.core.rounding import ROUNDING
 from fastacct.losses.loss import Loss, OutOfReachError, log_moment, weighted
 
 _MOST_POINTS: Final = 1 << 23

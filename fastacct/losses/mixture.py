@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
-from fastacct.core.rounding import ROUNDING
 from fastacct.losses.loss import CHUNK, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 
 Weights = dict[float, float]

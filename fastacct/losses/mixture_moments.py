@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 
-from fastacct.core.inputs import TINY, Cells
-from fastacct.core.rounding import ROUNDING
+from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.losses.mixture import Mixture, common_means
 from fastacct_ext import _kernels
 

@@ -13,8 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
-from fastacct.core.rounding import ROUNDING
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.losses.atoms import in_reach
 from fastacct.losses.loss import Atoms, Bracket, Index, legendre
 

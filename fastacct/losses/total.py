@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.rounding import ROUNDING
+from fastacct.core.inputs import ROUNDING
 from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct_ext import _densities

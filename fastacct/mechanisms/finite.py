@@ -11,9 +11,8 @@ from typing import Final, NamedTuple, Self, cast
 import numpy as np
 
 from fastacct.core.extras import import_extra
-from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number
+from fastacct.core.inputs import NONNEGATIVE, ROUNDING, UNIT, Cells, Domain, Reals, as_cells, as_number
 from fastacct.core.relations import SAMPLED, Relation
-from fastacct.core.rounding import ROUNDING
 from fastacct.losses.atoms import atoms, both, everything, exact_atoms, in_reach, table
 from fastacct.losses.loss import Atoms, Bracket, Pair
 from fastacct.mechanisms import error

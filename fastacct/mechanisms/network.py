@@ -9,9 +9,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, TINY, Cells, Domain, Reals
+from fastacct.core.inputs import COUNT, NONNEGATIVE, ROUNDING, TINY, Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
-from fastacct.core.rounding import ROUNDING
 from fastacct.losses.atoms import both, everything
 from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.revealed import revealed_gaussians

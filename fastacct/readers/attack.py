@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.bounds import Bounds, Status, meet, status_of
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import PAD, Cells
 from fastacct.core.relations import Relation
-from fastacct.core.rounding import PAD
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.contour import Contour

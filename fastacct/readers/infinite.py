@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.bounds import status_of
-from fastacct.core.inputs import Cells
-from fastacct.core.rounding import PAD, ROUNDING
+from fastacct.core.inputs import PAD, ROUNDING, Cells
 from fastacct.losses.pieces import Lost
 from fastacct.readers.cell_job import (
     ADD,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastacct.core.bounds import narrowed
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.core.rounding import ROUNDING
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture_moments import mixture_moments
 from fastacct.losses.moments import BETWEEN, moments_between

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.bounds import Status, meet, status_of
-from fastacct.core.inputs import Cells
-from fastacct.core.rounding import PAD
+from fastacct.core.inputs import PAD, Cells
 from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, THRESHOLD, Reading
 from fastacct.readers.contour import REVERSE, Contour, Index
 from fastacct_ext._kernels import Directions

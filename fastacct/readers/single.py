@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fastacct.core.bounds import Found, judged
-from fastacct.core.rounding import ROUNDING, sum_of
+from fastacct.core.inputs import ROUNDING
+from fastacct.core.rounding import sum_of
 from fastacct.core.search import crossing
 from fastacct.losses.loss import Bracket, Loss, Part
 from fastacct.losses.mixture import SMALLEST_TAIL

@@ -22,10 +22,10 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.extras import import_extra
-from fastacct.core.inputs import TINY, Cells
+from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
-from fastacct.core.rounding import PADDING, ROUNDING, at_least
+from fastacct.core.rounding import PADDING, at_least
 from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, log_sample, pieces_of
 

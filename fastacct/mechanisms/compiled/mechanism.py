@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.core.rounding import ROUNDING
 from fastacct.losses.loss import Answers, Pair
 from fastacct.losses.pieces import Pieces
 from fastacct.mechanisms.algebra import Mechanism

@@ -1,4 +1,4 @@
-"""Second moments of the privacy loss, and the standard of the subgaussian that it stays below."""
+"""What curves of deltas say of a privacy loss: moments, chances, quantiles, the subgaussian that it stays below."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, Self, Ty
 
 import numpy as np
 
-from fastacct.accountants.question import plain_bounds
-from fastacct.core.bounds import Bounds, status_of
+from fastacct.core.bounds import Bounds, status_of, unwrapped
 from fastacct.core.inputs import MAX_ORDER, Cells
 from fastacct.core.search import WIDTH, boundary, excess
 
@@ -78,7 +77,7 @@ def larger(ask: Callable[Concatenate[Loss, Asked], Answer]) -> Callable[Concaten
 
 def bounded(lower: Cells | float, upper: Cells | float) -> Bounds:
     """Plain bounds with their status."""
-    return plain_bounds(Bounds(lower, upper, status_of(lower, upper)))
+    return unwrapped(Bounds(lower, upper, status_of(lower, upper)))
 
 
 def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], is_tight: bool) -> tuple[float, float]:
