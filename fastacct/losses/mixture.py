@@ -87,16 +87,7 @@ class GaussianMixtures(Loss):
 
     def log_mean(self, weights: Cells, x: Cells) -> tuple[Cells, Cells, Cells]:
         """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
-        origin, variance = float(self.means[self.reference]), self.sigma**2
-        terms: list[tuple[float, float, Cells, Cells]] = []
-        used, gone, (counted, negligible) = weights > 0.0, 0.0, self._matters(weights, x)
-        for mean, weight, matters in zip(self.means[used].tolist(), weights[used].tolist(), counted, strict=True):
-            if mean != origin and matters:
-                y = (mean - origin) * (x - 0.5 * (mean + origin)) / variance
-                size = abs(mean - origin) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
-                terms.append((weight, mean, y, size))
-            elif mean != origin:
-                gone += weight
+        origin, (terms, gone, negligible) = float(self.means[self.reference]), self._terms(weights, x)
         if not terms and not gone:
             return np.zeros_like(x), np.zeros_like(x), np.full_like(x, origin)
         if len(terms) == 1 and weights[self.reference] == 0.0:  # one component
@@ -109,12 +100,10 @@ class GaussianMixtures(Loss):
         near = (total > -0.5) & (total < 1e260)
         value, is_near = np.log1p(np.where(near, total, 0.0)), bool(near.all())
         if not is_near:
-            far = ~near
-            logs = [y[far] + math.log(weight) for weight, _, y, _ in terms]
-            if weights[self.reference] > 0.0:
-                logs.insert(0, np.full(int(np.count_nonzero(far)), math.log(weights[self.reference])))
+            own = [(float(weights[self.reference]), np.zeros_like(x))] * bool(weights[self.reference] > 0.0)
+            logs = [y[~near] + math.log(weight) for weight, y in (*own, *((weight, y) for weight, _, y, _ in terms))]
             top = np.max(logs, axis=0)
-            value[far] = top + np.log(np.sum([np.exp(term - top) for term in logs], axis=0))
+            value[~near] = top + np.log(np.sum([np.exp(term - top) for term in logs], axis=0))
         error, mean_of = 4.0 * ROUNDING * np.abs(value), np.full_like(x, origin)
         scale = 1.0 / (1.0 + total) if is_near else np.exp(np.minimum(-value, 700.0))
         for (weight, mean, y, size), lifted in zip(terms, lifts, strict=True):
@@ -125,9 +114,22 @@ class GaussianMixtures(Loss):
             size += 4.0 * np.minimum(weight * scale, 2.0)
             error += ROUNDING * size
             mean_of += share * (mean - origin)
-        if gone:
-            error += negligible + ROUNDING * 8.0 * np.minimum(gone * scale, 2.0)
+        error += negligible + ROUNDING * 8.0 * np.minimum(gone * scale, 2.0)
         return value, error, mean_of
+
+    def _terms(self, weights: Cells, x: Cells) -> tuple[list[tuple[float, float, Cells, Cells]], float, float]:
+        """Components beside the reference that matter, with their log-ratios and the size of what these are made of;
+        the weight of the others, and a bound of what they are of the sum."""
+        origin, variance = float(self.means[self.reference]), self.sigma**2
+        terms, gone, used, (counted, negligible) = [], 0.0, weights > 0.0, self._matters(weights, x)
+        for mean, weight, matters in zip(self.means[used].tolist(), weights[used].tolist(), counted, strict=True):
+            if mean != origin and matters:
+                y = (mean - origin) * (x - 0.5 * (mean + origin)) / variance
+                size = abs(mean - origin) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
+                terms.append((weight, mean, y, size))
+            elif mean != origin:
+                gone += weight
+        return terms, gone, negligible
 
     def _matters(self, weights: Cells, x: Cells) -> tuple[list[bool], float]:
         """Which components with a weight are not negligible at some output between the ends of `x`, and a bound of what
@@ -217,11 +219,8 @@ class GaussianMixtures(Loss):
         sums, slip, width = np.zeros((3, n)), 0.0, high - low
         for pieces, points, weights in ruled(0.5 * width / self.sigma * self._steep(low, high)):
             x = (low[pieces, None] + width[pieces, None] * points).ravel()
-            scale, where, first = (
-                (width[pieces, None] * weights).ravel(),
-                np.repeat(cell[pieces], points.size),
-                int(cell[pieces[0]]),
-            )
+            scale, where = (width[pieces, None] * weights).ravel(), np.repeat(cell[pieces], points.size)
+            first = int(where[0])
             (density, off), (loss, error, _) = self._density(x), self.loss(x)
             above = loss - edges[where] + side * error
             beyond = above - (edges[where + 1] - edges[where]) if side > 0.0 else -above

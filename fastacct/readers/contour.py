@@ -76,8 +76,9 @@ class Contour:
     @cached
     def is_symmetric(self) -> bool:
         """Whether both directions are one because each loss is its own mirror image."""
-        jobs = () if self._columns is not None else map(self._job, range(math.prod(self.shape)))
-        return self._columns is None and all(job.is_mirrored and job.is_plain for job in jobs)
+        if self._columns is not None:
+            return False
+        return all(job.is_mirrored and job.is_plain for job in map(self._job, range(math.prod(self.shape))))
 
     @classmethod
     def of(cls, process: Process, relation: Relation) -> Contour:

@@ -60,12 +60,16 @@ def _by_directions(job: CellJob, target: Cells, what: Quantity, directions: Dire
 def _threshold(job: CellJob, target: Cells, directions: Directions) -> Reading:
     """The rate is one of Q: over the mass of Q' it is the same test's of (P', Q')."""
     way = ADD if directions == ADD else REMOVE
-    log_p, log_q = (math.fsum(n * math.log1p(-0.5 * sum(getattr(own, name))) for own, n in job.lost) for name in "pq")
-    if way == ADD:
-        log_p, log_q = log_q, log_p
+    lost = _lost(job, way)
+    log_p, log_q = (math.fsum(n * math.log1p(-0.5 * sum(getattr(own, name))) for own, n in lost) for name in "pq")
     rate = target * math.exp(min(-log_q, 700.0))
     reading = read_job(job, np.minimum(rate, 0.5 * (1.0 + target)), THRESHOLD, way)
     return reading._replace(lower=reading.lower - (log_q - log_p))
+
+
+def _lost(job: CellJob, way: Directions) -> list[tuple[Lost, float]]:
+    """What the first distribution of a direction has alone, and the second."""
+    return [(own if way == REMOVE else own.flipped(), n) for own, n in job.lost]
 
 
 def _with_a_little(reading: Reading, most: float, what: Quantity) -> Reading:
@@ -89,7 +93,7 @@ class Interval(NamedTuple):
 
 
 def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Reading:
-    lost = [(own if way == REMOVE else own.flipped(), n) for own, n in job.lost]
+    lost = _lost(job, way)
 
     def log_kept(end: Callable[[Lost], float]) -> float:
         return math.fsum(n * math.log1p(-end(own)) for own, n in lost)

@@ -166,11 +166,11 @@ def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
     if one.quantity == "delta":
         return 0.0, min(1.0, half * (1.0 + math.exp(min(0.5 * one.target, 700.0))) * (1.0 + 4e-15)), "removed and added"
     for _ in range(12):  # up to e with epsilon'(delta / (1 + exp(e))) <= e
-        needed = read(one.target / (1.0 + math.exp(half)) * (1.0 - 4e-15)) if half < 700.0 else math.inf
-        if needed <= half or needed == math.inf:
-            break
+        times = 1.0 + math.exp(half) if half < 700.0 else math.inf
+        if (needed := read(one.target / times * (1.0 - 4e-15))) <= half:
+            return 0.0, 2.0 * half, "removed and added"
         half = 1.01 * needed
-    return 0.0, 2.0 * half if needed <= half else math.inf, "removed and added"
+    return 0.0, math.inf, "removed and added"
 
 
 @_each
@@ -268,6 +268,7 @@ def climb(
     low, high = _trivial(quantity, target.size)
     high[target >= (1.0 if quantity == "epsilon" else np.inf)] = TRIVIAL[quantity]
     out = begun or Reading(low, high, _status(quantity, low, high))
+    steps = [] if trace is None else trace
     is_open, rungs, lost = out.status != Status.TIGHT, cell.settings.rungs, np.zeros(target.size, dtype=np.bool_)
     for name in (one for one in _CHEAPEST if one in (*rungs, "quick")) if (enough > TRIVIAL[quantity]).any() else rungs:
         nothing_yet = out.upper >= TOP[WHAT[quantity]]
@@ -280,15 +281,13 @@ def climb(
         try:
             said = LADDER[name].ask(cell, Question(quantity, target[at], before, enough[at], only_upper))
         except OutOfReachError as why:
-            if trace is not None:
-                trace.append(Step(name, str(why), counts=False))
+            steps.append(Step(name, str(why), counts=False))
             continue
         _meet(cell, quantity, out, at, said)
         is_open[at] &= ~said.is_final
         lost[at] &= said.upper >= TOP[WHAT[quantity]]
-        if trace is not None:
-            bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
-            trace.append(Step(said.name, bounds, counts=bool(out.upper[at] < before)))
+        bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
+        steps.append(Step(said.name, bounds, counts=bool(out.upper[at[0]] < before[0])))
     return out
 
 

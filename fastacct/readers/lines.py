@@ -50,7 +50,7 @@ def supporting_lines(
     """
     tpr: Cells = np.ones(fpr.size)
     owner, rates = owners(process.shape, fpr.shape), fpr.ravel()
-    for cell in np.unique(owner if where is True else owner[where]):
+    for cell in np.unique(owner[np.broadcast_to(where, owner.shape)]):
         mine = np.flatnonzero((owner == cell) & where & (rates < 1.0))
         deltas = _Deltas(process.cell(int(cell)) if process.shape else process, relation)
         tpr[mine] = [_largest(deltas, x) for x in rates[mine].tolist()]

@@ -147,8 +147,7 @@ def _of_losses(cell: Cell, orders: Cells, relation: Relation, only_upper: bool) 
         return Bounds(np.zeros(upper.shape), upper, np.where(upper < np.inf, Status.LOOSE, Status.NOT_MET))
     known = divergence_bounds(cell, orders, relation)
     if known is None:
-        job = " + ".join(f"{mechanism!r} * {count}" for mechanism, count in cell)
-        raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {job} is not; use rdp")
+        raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {Process(cell)!r} is not; use rdp")
     lower, upper = meet(known[0], upper)
     return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), Status.NOT_MET))
 
