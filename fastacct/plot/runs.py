@@ -54,6 +54,8 @@ _NAMED: Final = {
     "tpr_at_1_percent": "True positives at 1 % false positives",
 }
 _DASHES: Final = {**dict.fromkeys(RELATIONS, "-"), "add": "--"}
+_LEVEL: Final = 0.98
+"""Of the last logarithm that a panel shows: curves that end below it are not drawn on."""
 _LETTERS: Final = 28
 """In a line of the legend of privacy curves."""
 
@@ -115,9 +117,10 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
     floor = min(-1.0, max((low for low, (x, y) in ends.items() if y < x), default=min(ends)))
     for (name, one), both in zip(labelled, bounds, strict=True):
         lower, upper = np.clip(both, 2 * floor, 0.0)
-        x = np.append(one.epsilon, last)  # delta does not grow
+        more = int(upper[-1] > _LEVEL * floor)  # delta does not grow; along the lower edge there is nothing to see
+        x, y = (np.append(one, [end] * more) for one, end in ((one.epsilon, last), (upper, upper[-1])))
         axis.fill_between(one.epsilon, lower, upper, color=color[name], alpha=0.2, linewidth=0)
-        axis.plot(x, np.append(upper, upper[-1]), _DASHES[one.neighbors], color=color[name], linewidth=1.6)
+        axis.plot(x, y, _DASHES[one.neighbors], color=color[name], linewidth=1.6)
     entries = [(wrapped(name, _LETTERS), "-", own) for name, own in color.items()]
     relations = dict.fromkeys(one.neighbors for one in curves)
     entries += [(RELATIONS[way], _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in relations]
