@@ -11,7 +11,7 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE
-from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, owners
+from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, known_part, owners
 from fastacct.readers.lines import supporting_lines
 from fastacct.readers.roc import PAD, error_rates
 from fastacct_ext._kernels import Directions
@@ -36,7 +36,11 @@ def rates(
     """Bounds of the false-negative rate, or of the true-positive rate; without `both` one side is trivial."""
     fpr = np.broadcast_to(fpr, shape)
     if relation not in _REVERSE and not is_exact_curve(process, relation):
-        return supporting_lines(process, fpr, relation, threads, positives=positives)
+        lines = supporting_lines(process, fpr, relation, threads, positives=positives)
+        if process.tight or not both:
+            return lines
+        part = known_part(process)  # an attack that looks at it alone is one on the whole
+        return _beside(lines, rates(part, fpr, shape, relation, threads, positives=positives), positives=positives)
     job, x = contour_of(process, relation, _ONE_WAY), np.ascontiguousarray(fpr).ravel()
     ways: tuple[Directions, ...] = (job.directions,)
     if job.directions == BOTH and not job.is_mirrored and not convex:
@@ -58,6 +62,15 @@ def rates(
     if not positives:
         status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)
     return Bounds(lower.reshape(shape), upper.reshape(shape), status.astype(np.uint8).reshape(shape))
+
+
+def _beside(lines: Bounds, part: Bounds, *, positives: bool) -> Bounds:
+    """Bounds of a whole job from one side, and from the other what an attack on a part of it reaches."""
+    if positives:
+        lower, upper = np.maximum(lines.lower, np.minimum(part.lower, lines.upper)), lines.upper
+    else:
+        lower, upper = lines.lower, np.minimum(lines.upper, np.maximum(part.upper, lines.lower))
+    return Bounds(lower, upper, np.where(lines.status == Status.LOOSE, status_of(lower, upper), lines.status))
 
 
 def bayes_risk(process: Process, prior: Cells, shape: tuple[int, ...], relation: Relation, threads: int) -> Bounds:
