@@ -19,6 +19,7 @@ CONTENTS = {
         "docs/relations",
         "docs/howto/pipeline",
         "docs/howto/budget",
+        "docs/howto/guarantee",
         "docs/attacks",
         "docs/audit",
         "docs/certificates",

@@ -16,6 +16,7 @@ WORDS = {
     "docs/faq": ["which delta", "choose delta", "batch norm", "gradient accumulation"],
     "docs/howto/budget": ["privacy budget", "privacy filter", "adaptive composition"],
     "docs/howto/dp_accounting": ["PLDAccountant"],
+    "docs/howto/guarantee": ["NIST SP 800-226", "unit of privacy", "trust model", "Hugging Face model card"],
     "docs/howto/jax": ["optax"],
     "docs/howto/noise": ["noise multiplier", "how much noise", "target epsilon", "calibrate"],
     "docs/howto/opacus": ["PrivacyEngine", "make_private"],
