@@ -47,6 +47,7 @@ CONTENTS = {
         "docs/backends/opendp",
         "docs/backends/diffprivlib",
         "docs/backends/pipelinedp",
+        "docs/backends/jobs",
     ],
     "docs/notebooks/README": [
         "docs/notebooks/first_number",
