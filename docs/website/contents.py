@@ -16,6 +16,7 @@ CONTENTS = {
         "docs/howto/noise",
         "docs/explorer",
         "docs/loaders",
+        "docs/howto/check_loop",
         "docs/relations",
         "docs/howto/pipeline",
         "docs/howto/budget",
@@ -86,6 +87,7 @@ CONTENTS = {
     ],
     "docs/develop": [
         "docs/support",
+        "docs/deprecations",
         "SECURITY",
         "CONTRIBUTING",
         "docs/design",

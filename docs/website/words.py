@@ -15,6 +15,7 @@ WORDS = {
     "docs/explorer": ["explorer", "sliders"],
     "docs/faq": ["which delta", "choose delta", "batch norm", "gradient accumulation"],
     "docs/howto/budget": ["privacy budget", "privacy filter", "adaptive composition"],
+    "docs/howto/check_loop": ["check-loop", "pre-commit", "GitHub Action", "poisson_sampling"],
     "docs/howto/dp_accounting": ["PLDAccountant"],
     "docs/howto/guarantee": ["NIST SP 800-226", "unit of privacy", "trust model", "Hugging Face model card"],
     "docs/howto/jax": ["optax"],

@@ -95,6 +95,10 @@ BILLION: Final = Domain(1.0, 1e9, integer=True)
 COUNT: Final = Domain(1.0, 2.0**52, integer=True)
 
 
+_LABELLED: Final = {False: ("xarray", "dask"), True: ("xarray", "dask", "pandas")}
+"""Libraries whose labels would be lost: a list of outcomes, which may not be empty, needs no index of pandas."""
+
+
 def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_empty: bool | None = None) -> Cells:
     """`value` as a float64 array of any shape, every entry checked against the domain of `name`.
 
@@ -110,8 +114,9 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
         and not (domain.integer and value % 1)
     ):
         return np.array(value, dtype=np.float64)
-    if type(value).__module__.partition(".")[0] in ("xarray", "dask") and getattr(value, "ndim", True):
-        raise TypeError(f"{name} is a {type(value).__name__}, whose labels would be lost here: give its .values")
+    if type(value).__module__.partition(".")[0] in _LABELLED[may_be_empty] and getattr(value, "ndim", True):
+        lost = f"{name} is a {type(value).__name__}, whose labels would be lost here"
+        raise TypeError(f"{lost}: give its .values (fastacct.dpsgd keeps labels of a Series or DataArray)")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
     if isinstance(value, range):

@@ -13,6 +13,7 @@ from fastacct.accountants.question import Job
 from fastacct.calibrate import calibrate
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_number
 from fastacct.core.rounding import digits_up
+from fastacct.core.words import written_out
 from fastacct.curve import name_of
 from fastacct.epsilon import delta as smallest_delta
 from fastacct.epsilon import epsilon as smallest_epsilon
@@ -34,13 +35,13 @@ from fastacct.plot.figures import (
     styled,
     wrapped,
 )
+from fastacct.run import Parameters
 from fastacct.utility import utility
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fastacct.plot.figures import Several
-    from fastacct.run import Parameters
 
 _BLUE, _RED, _GREEN = (color for color, _ in STYLES[:3])
 _Keywords = dict[str, Any]
@@ -95,7 +96,7 @@ def budget(releases: Several[Job | Parameters] | None = None, *, epsilon: float,
     >>> figure = budget(plan, epsilon=2.5, delta=1e-5)
     """
     axis = panel(height=3.8)
-    spent, before = Process(), 0.0
+    spent, before, epsilon, delta = Process(), 0.0, as_number("epsilon", epsilon), as_number("delta", delta)
     listed = jobs_of(releases, run, "releases", name_of)
     for place, (_, job) in enumerate(listed):
         cost = float(smallest_epsilon(spent + job, delta=delta))
@@ -204,3 +205,6 @@ def noise_for_releases(
     log_scale(axis, axis.yaxis, 0.8 * min(errors), 1.2 * max(errors))
     name_axes(axis, "releases", "standard deviation of each")
     return finished(axis, rf"Noise for $\varepsilon = {epsilon:g}$ at $\delta = {power(delta)}$", "best")
+
+
+written_out(Parameters.__annotations__, [budget])

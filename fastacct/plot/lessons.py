@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastacct.core.words import written_out
 from fastacct.curve import name_of
 from fastacct.plot.figures import finished, jobs_of, log_scale, name_axes, named, panel, power, styled, wrapped
 from fastacct.privacy_loss import PrivacyLoss
 from fastacct.privacy_loss import privacy_loss as loss_of
+from fastacct.run import Parameters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.error import ErrorLaw
     from fastacct.plot.figures import Several
     from fastacct.privacy_loss import PrivacyLoss
-    from fastacct.run import Parameters
     from fastacct.utility import NetworkGain
 
 
@@ -143,3 +144,6 @@ def _log_plane(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
     for side, values in ((axis.xaxis, x), (axis.yaxis, y)):
         seen = [float(one) for one in values if 0.0 < one < math.inf] or [1.0]
         log_scale(axis, side, min(seen) / 1.2, max(seen) * 1.2)
+
+
+written_out(Parameters.__annotations__, [privacy_loss])

@@ -14,7 +14,7 @@ from fastacct.accountants import RDP
 from fastacct.core.inputs import Cells, Reals
 from fastacct.core.relations import DIRECTIONS, RELATIONS, Relation, as_relation
 from fastacct.core.rounding import digits_up
-from fastacct.core.words import did_you_mean
+from fastacct.core.words import did_you_mean, written_out
 from fastacct.curve import PrivacyCurve
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
@@ -54,6 +54,8 @@ _NAMED: Final = {
     "tpr_at_1_percent": "True positives at 1 % false positives",
 }
 _DASHES: Final = {**dict.fromkeys(RELATIONS, "-"), "add": "--"}
+_LEVEL: Final = 0.98
+"""Of the last logarithm that a panel shows: curves that end below it are not drawn on."""
 _LETTERS: Final = 28
 """In a line of the legend of privacy curves."""
 
@@ -115,9 +117,10 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
     floor = min(-1.0, max((low for low, (x, y) in ends.items() if y < x), default=min(ends)))
     for (name, one), both in zip(labelled, bounds, strict=True):
         lower, upper = np.clip(both, 2 * floor, 0.0)
-        x = np.append(one.epsilon, last)  # delta does not grow
+        more = int(upper[-1] > _LEVEL * floor)  # delta does not grow; along the lower edge there is nothing to see
+        x, y = (np.append(one, [end] * more) for one, end in ((one.epsilon, last), (upper, upper[-1])))
         axis.fill_between(one.epsilon, lower, upper, color=color[name], alpha=0.2, linewidth=0)
-        axis.plot(x, np.append(upper, upper[-1]), _DASHES[one.neighbors], color=color[name], linewidth=1.6)
+        axis.plot(x, y, _DASHES[one.neighbors], color=color[name], linewidth=1.6)
     entries = [(wrapped(name, _LETTERS), "-", own) for name, own in color.items()]
     relations = dict.fromkeys(one.neighbors for one in curves)
     entries += [(RELATIONS[way], _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in relations]
@@ -317,3 +320,6 @@ def _around(levels: Sequence[float], values: Cells) -> Sequence[float]:
     """Those levels between which the values are: the colours are for these alone."""
     low, high = (np.searchsorted(levels, end) for end in (values.min(), values.max()))
     return levels[max(0, min(low - 1, len(levels) - 2)) : high + 1]
+
+
+written_out(Parameters.__annotations__, [privacy_curves, tradeoff])

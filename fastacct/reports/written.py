@@ -29,8 +29,10 @@ from fastacct.reports.numbers import FPR, Numbers, numbers_of, run_in_words
 from fastacct.reports.sections import (
     Section,
     at_most,
+    differ,
     is_between,
     meaning,
+    owners,
     percent,
     power,
     released,
@@ -118,6 +120,7 @@ class Report(Record):
         page = jinja.Environment(loader=folder, autoescape=".html" in template, trim_blocks=True, lstrip_blocks=True)
         page.filters |= {"tex": _latex, "markdown": _markdown}
         page.globals |= {"percent": percent, "power": power, "at_most": at_most, "is_between": is_between}
+        page.globals |= {"differ": differ, "owners": owners}
         page.globals |= {
             "meaning": meaning,
             "released": lambda n: in_six_digits(released(n)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import math
 
@@ -230,6 +231,19 @@ def test_unknown_bounds_are_shaded_and_not_drawn_as_lines():
     assert np.isfinite(axis.lines[0].get_ydata()).all()
 
 
+def test_no_line_runs_along_the_lower_edge():
+    """Curves that have come down end there; one that falls no further is drawn on."""
+    pytest.importorskip("matplotlib")
+    from fastacct import plot
+
+    step = fa.Gaussian(1.0).poisson(0.01) * 100
+    axis = plot.privacy_curves({"few": step, "many": step * 9, "level": fa.ApproxDP(0.5, 1e-4)}, points=21).axes[0]
+    drawn = [np.array([line.get_xdata(), line.get_ydata()], float) for line in axis.lines if len(line.get_xdata())]
+    last, floor = axis.get_xlim()[1], axis.get_ylim()[0]
+    assert [x.max() == last for x, _ in drawn] == [False, False, True, False, True, True]
+    assert all((y <= 0.98 * floor).sum() <= 3 for _, y in drawn), "points at the lower edge"
+
+
 def test_pictures_take_a_job_a_list_or_a_dict():
     pytest.importorskip("matplotlib")
     from fastacct import plot
@@ -250,7 +264,7 @@ def test_pictures_take_a_job_a_list_or_a_dict():
     one = plot.privacy_curves(fa.Gaussian(2.0).shuffled(4), neighbors="zero_out", points=5)
     (line,) = [line for line in one.axes[0].lines if len(line.get_xdata())]
     drawn = privacy_curve(fa.Gaussian(2.0).shuffled(4), "zero_out", points=5)
-    np.testing.assert_array_equal(line.get_ydata()[:-1], np.clip(drawn.log_delta_upper / math.log(10.0), -24, 0))
+    np.testing.assert_array_equal(line.get_ydata(), np.clip(drawn.log_delta_upper / math.log(10.0), -24, 0))
 
 
 KEYWORDS = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -283,6 +297,9 @@ def test_pictures_of_jobs_take_runs_by_their_keywords():
             draw(**options)
         with pytest.raises(TypeError, match="did you mean 'noise_multiplier'"):
             draw(**options, noise_multplier=1.0)
+        assert "noise_multiplier" in inspect.signature(draw).parameters, "for completion"
+    with pytest.raises(TypeError, match="epsilon is missing"):
+        plot.budget(job, delta=1e-5)
     with pytest.raises(ValueError, match="empty"):
         plot.tradeoff({})
 
