@@ -37,7 +37,6 @@ DPSGD = {"noise_multiplier": 2.0, "sample_rate": 0.1, "steps": 9}
 ALLOCATED = {"noise_multiplier": 2.0, "records": 100, "batch_size": 10, "epochs": 2, "sampling": "allocation"}
 OPEN = {
     fa.report: dict.fromkeys(("neighbors", "sampling", "bins", "accountant")),
-    fa.guarantee: dict.fromkeys(("neighbors", "sampling", "bins", "accountant")),
 }
 """Functions with `**keywords` that no signature spells out, and the words among these."""
 CALLS = {
