@@ -106,8 +106,8 @@ def _described(mechanism: Mechanism, relation: Relation) -> Release | None:
         case RandomizedResponse() if relation == "replace_one" and plain(mechanism.epsilon) < math.inf:
             return {"response": [text_of(mechanism.epsilon), mechanism.answers]}
         case PairOfTables():
-            sides = (_at_most_one(side) for side in (mechanism.p, mechanism.q))
-            return {"table": [list(pair) for pair in zip(*sides, strict=True)]}
+            columns = (_at_most_one(side) for side in (mechanism.p, mechanism.q))
+            return {"table": [list(pair) for pair in zip(*columns, strict=True)]}
     return None
 
 
