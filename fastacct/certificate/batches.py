@@ -87,8 +87,11 @@ def held(size, batch, records):
 def staying(noise, chances):
     """Of a batch that keeps its size, a group of which is replaced, by the number of places that it takes."""
     r, lacking = 1 - chances[0], 1 - sum(chances)
-    of = [(chances[c], mixture(noise, [(arb(1), 2 * c)], [(arb(1), 0)])) for c in range(1, len(chances))]
-    half = lambda y: lacking + sum(weight * delta((y - 1 + r) / r) for weight, delta in of)
+    of = [(weight, noise / (2 * c)) for c, weight in enumerate(chances) if c]  # N(2 c) and N(0) as N(1) and N(0)
+
+    def half(y):
+        x, at = (y - 1 + r) / r, ((y - 1 + r) / r).log()
+        return lacking + sum(w * (above(s * at - 1 / (2 * s)) - x * above(s * at + 1 / (2 * s))) for w, s in of)
 
     def delta(y):
         if y > 1:
