@@ -1,6 +1,7 @@
 """What a document may be: the schema, what contradicts itself, and what is refused before it is looked at."""
 
 import json
+import math
 import time
 
 import pytest
@@ -84,6 +85,16 @@ def test_a_name_twice_is_refused_whichever_is_right(written):
         assert written.text.count(right) == 1
         with pytest.raises(ValueError, match="'delta' is given twice"):
             Guarantee(written.text.replace(right, twice))
+
+
+@pytest.mark.parametrize("word", ["1e999", "Infinity", "NaN", "9" * 30])
+def test_numbers_that_readers_take_differently_are_refused(written, word):
+    document = written.to_dict()
+    document["job"][0]["mechanism"]["mechanism"]["noise_multiplier"] = math.inf
+    forged = sealed(document)
+    assert forged.count("Infinity") == 1
+    with pytest.raises(ValueError, match="is no number"):
+        Guarantee(forged.replace("Infinity", word))
 
 
 def test_a_file_of_a_gigabyte_is_refused_at_once(tmp_path):
