@@ -33,6 +33,7 @@ from fastacct import accountants, dpsgd, mechanisms, sensitivity
 from fastacct.accountants import *  # noqa: F403
 from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
+from fastacct.core.deltas import Concentration
 from fastacct.core.progress import progress
 from fastacct.core.version import __version__ as __version__
 from fastacct.core.version import get_include
@@ -42,7 +43,6 @@ from fastacct.gdp import GaussianFit, gdp, gdp_bounds
 from fastacct.loaders import LoaderGuide, loader_guide
 from fastacct.mechanisms import *  # noqa: F403
 from fastacct.mechanisms.error import ErrorLaw
-from fastacct.moments import Concentration
 from fastacct.privacy_loss import PrivacyLoss, divergence, privacy_loss
 from fastacct.tradeoff import *  # noqa: F403
 from fastacct.utility import NetworkGain, network_gain, utility
