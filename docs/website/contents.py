@@ -20,6 +20,7 @@ CONTENTS = {
         "docs/relations",
         "docs/howto/pipeline",
         "docs/howto/budget",
+        "docs/howto/guarantee",
         "docs/attacks",
         "docs/audit",
         "docs/certificates",
@@ -47,6 +48,7 @@ CONTENTS = {
         "docs/backends/opendp",
         "docs/backends/diffprivlib",
         "docs/backends/pipelinedp",
+        "docs/backends/jobs",
     ],
     "docs/notebooks/README": [
         "docs/notebooks/first_number",

@@ -17,6 +17,7 @@ WORDS = {
     "docs/howto/budget": ["privacy budget", "privacy filter", "adaptive composition"],
     "docs/howto/check_loop": ["check-loop", "pre-commit", "GitHub Action", "poisson_sampling"],
     "docs/howto/dp_accounting": ["PLDAccountant"],
+    "docs/howto/guarantee": ["NIST SP 800-226", "unit of privacy", "trust model", "Hugging Face model card"],
     "docs/howto/jax": ["optax"],
     "docs/howto/noise": ["noise multiplier", "how much noise", "target epsilon", "calibrate"],
     "docs/howto/opacus": ["PrivacyEngine", "make_private"],

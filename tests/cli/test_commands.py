@@ -233,7 +233,7 @@ BY_WORD = ("audit", "verify", "sweep", "show", "check-loader", "check-loop", "bu
 
 def test_every_command_has_help_with_an_example():
     assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve", "show", "attack",
-            "certify", "verify",
+            "certify", "verify", "guarantee",
             "check-loader", "check-loop", "plan", "report", "budget", "conformance", "completion",
             "audit", "explore"} == COMMANDS.keys()  # fmt: skip
     for name in COMMANDS:
