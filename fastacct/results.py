@@ -10,6 +10,7 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.deltas import Concentration
 from fastacct.explain import Explanation
 from fastacct.gdp import GaussianFit
+from fastacct.guarantees import Guarantee, read_guarantee
 from fastacct.ledger.accountant import BudgetExceededError
 from fastacct.loaders import LoaderGuide
 from fastacct.mechanisms.error import ErrorLaw
@@ -25,6 +26,7 @@ __all__ = [
     "ErrorLaw",
     "Explanation",
     "GaussianFit",
+    "Guarantee",
     "LoaderGuide",
 ]
 __all__ += [
@@ -37,4 +39,5 @@ __all__ += [
     "open_sweep",
     "pareto",
     "read_certificate",
+    "read_guarantee",
 ]

@@ -98,6 +98,10 @@ BILLION: Final = Domain(1.0, 1e9, integer=True)
 COUNT: Final = Domain(1.0, 2.0**52, integer=True)
 
 
+_LABELLED: Final = {False: ("xarray", "dask"), True: ("xarray", "dask", "pandas")}
+"""Libraries whose labels would be lost: a list of outcomes, which may not be empty, needs no index of pandas."""
+
+
 def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_empty: bool | None = None) -> Cells:
     """`value` as a float64 array of any shape, every entry checked against the domain of `name`.
 
@@ -132,9 +136,7 @@ def _is_usual(value: float, domain: Domain) -> bool:
 
 def _numbers(name: str, value: object, domain: Domain, may_be_empty: bool) -> NDArray[np.generic]:
     """An array of numbers of any type, with at least one unless it may be empty."""
-    library = type(value).__module__.partition(".")[0]
-    is_labelled = library in ("xarray", "dask") or (library == "pandas" and may_be_empty)  # lists need no labels
-    if is_labelled and getattr(value, "ndim", True):
+    if type(value).__module__.partition(".")[0] in _LABELLED[may_be_empty] and getattr(value, "ndim", True):
         lost = f"{name} is a {type(value).__name__}, whose labels would be lost here"
         raise TypeError(f"{lost}: give its .values (fastacct.dpsgd keeps labels of a Series or DataArray)")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):

@@ -13,7 +13,7 @@ from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, owners
+from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, known_part, owners
 from fastacct.readers.lines import supporting_lines
 from fastacct.readers.roc import error_rates
 from fastacct_ext._kernels import Directions
@@ -36,7 +36,11 @@ def rates(
     """Bounds of the false-negative rate, or of the true-positive rate; without `both` one side is trivial."""
     fpr = np.broadcast_to(fpr, shape)
     if relation not in _REVERSE and not is_exact_curve(process, relation):
-        return supporting_lines(process, fpr, relation, threads, positives=positives)
+        lines = supporting_lines(process, fpr, relation, threads, positives=positives)
+        if process.tight or not both:
+            return lines
+        part = known_part(process)  # an attack that looks at it alone is one on the whole
+        return _beside(lines, rates(part, fpr, shape, relation, threads, positives=positives), positives=positives)
     job, x = contour_of(process, relation, _ONE_WAY), np.ascontiguousarray(fpr).ravel()
     ways = (job.directions,) if convex else _ways(job)
     found = (error_rates(job, owners(job.shape, shape), x, way, threads, both=both) for way in ways)
@@ -61,6 +65,15 @@ def _ways(job: Contour) -> tuple[Directions, ...]:
     if job.directions != BOTH or job.is_mirrored:
         return (job.directions,)
     return (REMOVE,) if job.is_symmetric else (REMOVE, ADD)
+
+
+def _beside(lines: Bounds, part: Bounds, *, positives: bool) -> Bounds:
+    """Bounds of a whole job from one side, and from the other what an attack on a part of it reaches."""
+    if positives:
+        lower, upper = np.maximum(lines.lower, np.minimum(part.lower, lines.upper)), lines.upper
+    else:
+        lower, upper = lines.lower, np.minimum(lines.upper, np.maximum(part.upper, lines.lower))
+    return Bounds(lower, upper, np.where(lines.status == Status.LOOSE, status_of(lower, upper), lines.status))
 
 
 def bayes_risk(process: Process, prior: Cells, shape: tuple[int, ...], relation: Relation, threads: int) -> Bounds:
