@@ -105,9 +105,8 @@ def parameters(run: Parameters, wanted: str = "", hint: str = "") -> dict[str, C
         cells["sample_rate"] = _rate(*batch)
     if "epochs" in cells and "sample_rate" in cells:
         cells["steps"] = _steps(cells.pop("epochs"), cells["sample_rate"], batch)
-    excused = (wanted, "steps") if "epochs" in named else (wanted,)
-    missing = [name for name in PARAMETERS if name not in cells and name not in excused]
-    if missing:
+    excused = cells.keys() | {wanted} | ({"steps"} if "epochs" in named else set())
+    if missing := [name for name in PARAMETERS if name not in excused]:
         raise TypeError(f"missing {', '.join(missing)}{hint}")
     return {name: cells[name] for name in (*PARAMETERS, "epochs") if name in cells}
 
