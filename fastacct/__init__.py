@@ -48,7 +48,7 @@ from fastacct.tradeoff import *  # noqa: F403
 from fastacct.utility import NetworkGain, network_gain, utility
 
 if TYPE_CHECKING:
-    from fastacct import audit, curve, jit, mechanism_kit, plot, results, textbook
+    from fastacct import audit, curve, jit, mechanism_kit, plot, results, textbook, training
     from fastacct.certificate import Certificate, certify, read_certificate
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.reports import plan, report
@@ -61,15 +61,24 @@ _FIRST: Final = (
     "audit", "bayes_risk", "calibrate", "certify", "curve", "delta", "delta_bounds", "dpsgd", "epsilon",
     "epsilon_bounds", "explain", "from_pmf", "gdp", "jit", "loader_guide", "mechanism_kit", "mechanisms", "plan",
     "plot", "positive_predictive_value", "privacy_loss", "rdp", "report", "results", "sensitivity", "sweep",
-    "textbook", "tpr_at_fpr", "tradeoff", "utility",
+    "textbook", "tpr_at_fpr", "tradeoff", "training", "utility",
 )  # fmt: skip
-"""The names that `dir` shows: 47 of at most 50."""
+"""The names that `dir` shows: 48 of at most 50."""
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status", "audit"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plan", "plot", "report", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
-__all__ += ["LoaderGuide", "accountants", "loader_guide", "mechanism_kit", "mechanisms", "results", "textbook"]
+__all__ += [
+    "LoaderGuide",
+    "accountants",
+    "loader_guide",
+    "mechanism_kit",
+    "mechanisms",
+    "results",
+    "textbook",
+    "training",
+]
 __all__ += ["Certificate", "certify", "read_certificate"]
 __all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
@@ -95,7 +104,7 @@ _LATER: Final = {
     **dict.fromkeys(("Certificate", "certify", "read_certificate"), "certificate"),
     **dict.fromkeys(("plan", "report"), "reports"),
     **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
-    **{name: name for name in ("audit", "curve", "jit", "mechanism_kit", "plot", "results", "textbook")},
+    **{name: name for name in ("audit", "curve", "jit", "mechanism_kit", "plot", "results", "textbook", "training")},
 }
 """Where names are that are loaded when they are first used."""
 
