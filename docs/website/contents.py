@@ -84,6 +84,7 @@ CONTENTS = {
     ],
     "docs/develop": [
         "docs/support",
+        "docs/deprecations",
         "SECURITY",
         "CONTRIBUTING",
         "docs/design",

@@ -37,6 +37,7 @@ from fastacct.mechanisms.process import Process
 from fastacct.reports import plan as plan_of
 from fastacct.reports import report as report_of
 from fastacct.reports.numbers import right_alarms
+from fastacct.reports.written import FORMATS
 from fastacct.run import Run, as_delta, process_of
 from fastacct.tradeoff import advantage, tpr_at_fpr
 
@@ -245,12 +246,16 @@ def _about(job: curves.Run | Job) -> Mapping[str, object]:
 
 def report(given: Namespace) -> Answer:
     """A report, printed or written."""
+    if given.write is not None and given.format in ("card", "appendix"):
+        raise ValueError(
+            f"format {given.format!r} has no suffix of its own: leave write out, and send it to a file with >"
+        )
     what: Keywords = _run(given) if given.job is None else {"job": job_of(given), **_records(given)}
     fields = {name: getattr(given, name) for name in FIELDS if getattr(given, name) is not None}
     found = report_of(**what, delta=given.delta, neighbors=given.neighbors, **fields)
     document = {"command": "report", **found.numbers}
     if given.write is None:
-        text = found.render(given.format if given.format in ("markdown", "latex") else "text").rstrip("\n")
+        text = found.render(given.format if given.format in FORMATS else "text").rstrip("\n")
         return Answer(document, [], written=text, plain=repr(found.numbers["epsilon"]))
     written = found.save(given.write, overwrite=given.overwrite)
     return Answer(document, [found.summary, f"wrote {written}"])

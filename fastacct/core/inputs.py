@@ -110,8 +110,11 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
         and not (domain.integer and value % 1)
     ):
         return np.array(value, dtype=np.float64)
-    if type(value).__module__.partition(".")[0] in ("xarray", "dask") and getattr(value, "ndim", True):
-        raise TypeError(f"{name} is a {type(value).__name__}, whose labels would be lost here: give its .values")
+    library = type(value).__module__.partition(".")[0]
+    is_labelled = library in ("xarray", "dask") or (library == "pandas" and may_be_empty)  # lists need no labels
+    if is_labelled and getattr(value, "ndim", True):
+        lost = f"{name} is a {type(value).__name__}, whose labels would be lost here"
+        raise TypeError(f"{lost}: give its .values (fastacct.dpsgd keeps labels of a Series or DataArray)")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
     if isinstance(value, range):

@@ -53,7 +53,7 @@ class Mechanism(Refusals):
     relations: ClassVar[tuple[Relation, ...]] = SAMPLED
     """Neighbouring relations that are supported."""
     tight: ClassVar[bool] = True
-    """True if the analysed pair dominates tightly.  If False, results are upper bounds and every lower bound is 0."""
+    """True if the analysed pair dominates tightly.  If False, results are upper bounds, and it adds 0 to lower ones."""
     is_local: ClassVar[bool] = False
     """Whether everyone sees who takes part, as in the local model: then sampling does not amplify."""
     is_gaussian: ClassVar[bool] = False
