@@ -24,6 +24,7 @@ CONTENTS = {
         "docs/certificates",
         "docs/sweeps",
         "docs/reports",
+        "docs/howto/training",
         "docs/howto/opacus",
         "docs/howto/jax",
         "docs/howto/dp_accounting",

@@ -4,7 +4,7 @@
 >>> meter = training.Meter(noise_multiplier=1.0, sample_rate=0.01, delta=1e-6, stop_at=2.0)
 >>> meter.step()
 >>> round(meter.epsilon, 3), meter.remaining
-(0.717, 780)
+(0.364, 873)
 
 Callbacks are in modules of their own, which import their libraries: `huggingface`, `lightning`, `keras`, `opacus`,
 `flower` and `nvflare`.

@@ -73,12 +73,12 @@ class Meter:
     >>> while meter.remaining:
     ...     meter.step()  # then the optimizer's
     >>> meter.steps, meter.epsilon <= 2.0
-    (781, True)
+    (874, True)
     >>> try:
     ...     meter.step()
     ... except fa.BudgetExceededError as error:
     ...     print(error)
-    1 more step would spend epsilon 2.00015, above stop_at = 2.0; nothing was recorded
+    1 more step would spend epsilon 2.00063, above stop_at = 2.0; nothing was recorded
     """
 
     def __init__(
