@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from fastacct.core.extras import Foreign
 from fastacct.loaders.pytorch import dataloader, private, shard
 from fastacct.loaders.seen import LOADER, Seen, in_order, name_of, of_seed, refusal, shuffled
 
@@ -26,15 +27,15 @@ def seen(loader: object, *, make_private: bool = False) -> Seen:
     raise refusal(loader)
 
 
-def _trainer(trainer: Any) -> Seen:
+def _trainer(trainer: Foreign) -> Seen:
     return accumulated(seen(trainer.get_train_dataloader()), trainer.args.gradient_accumulation_steps, trainer)
 
 
-def _lightning(trainer: Any) -> Seen:
+def _lightning(trainer: Foreign) -> Seen:
     return accumulated(seen(trainer.train_dataloader), trainer.accumulate_grad_batches, trainer)
 
 
-def _combined(loaders: Any) -> Seen:
+def _combined(loaders: Foreign) -> Seen:
     if len(loaders.flattened) != 1:
         raise refusal(loaders, "each of several loaders has a number of its own")
     return seen(loaders.flattened[0])
@@ -61,7 +62,7 @@ def accumulated(live: Seen, batches: int, of: object) -> Seen:
     return live._replace(run=run, length=-(-live.length // batches), batches=batches)
 
 
-def _jax_cyclic(sampler: Any) -> Seen:
+def _jax_cyclic(sampler: Foreign) -> Seen:
     cycle, most = sampler.cycle_length, sampler.truncated_batch_size
     equal = sampler.partition_type.name == "EQUAL_SPLIT"
     settings = {"cycle_length": cycle, "truncated": most is not None, "equal_split": equal}
@@ -72,22 +73,22 @@ def _jax_cyclic(sampler: Any) -> Seen:
     return _jax("CyclicPoissonSampling", settings, run, sampler, per=cycle, asks=asks)
 
 
-def _jax_bins(sampler: Any) -> Seen:
+def _jax_bins(sampler: Foreign) -> Seen:
     cycle = sampler.cycle_length
     run = {"sampling": "allocation", "records": cycle, "batch_size": 1, "bins": "persistent"}
     return _jax("BallsInBinsSampling", {}, run, sampler, unit="epochs", per=cycle)
 
 
-def _jax_fixed(sampler: Any) -> Seen:
+def _jax_fixed(sampler: Foreign) -> Seen:
     run = {"sampling": "with_replacement" if sampler.replace else "fixed_size", "batch_size": sampler.batch_size}
     return _jax("FixedBatchSampling", {"replace": bool(sampler.replace)}, run, sampler, asks=("records",))
 
 
-def _jax(name: str, settings: dict[str, bool | int], run: dict[str, Any], sampler: Any, **more: Any) -> Seen:
+def _jax(name: str, settings: dict[str, bool | int], run: dict[str, Any], sampler: Foreign, **more: Foreign) -> Seen:
     return Seen("", f"jax_privacy.{name}", settings, run, 0, most=sampler.iterations, **more)
 
 
-def _grain(data: Any) -> Seen:
+def _grain(data: Foreign) -> Seen:
     """A chain of batch, then shuffle, then records; repeated last of all."""
     is_repeated, is_reseeded, settings = False, False, dict[str, bool | int]()
     if name_of(data) == f"{_GRAIN}repeat.RepeatMapDataset":
@@ -108,7 +109,7 @@ def _grain(data: Any) -> Seen:
     return found._replace(loader="grain", settings=settings, run=run, length=len(data), notes=notes)
 
 
-def _grain_sampler(sampler: Any) -> Seen:
+def _grain_sampler(sampler: Foreign) -> Seen:
     settings = {"shuffle": bool(sampler._shuffle), "repeat_before_batch": sampler._num_epochs != 1}
     if sampler._shuffle and sampler._num_epochs == 1:
         raise refusal(sampler, "the size of its batches is elsewhere: write source.shuffle().batch(b)")
@@ -116,7 +117,7 @@ def _grain_sampler(sampler: Any) -> Seen:
 
 
 _GRAIN: Final = "grain._src.python.dataset.transformations."
-_KINDS: Final[dict[str, Callable[[Any], Seen]]] = {
+_KINDS: Final[dict[str, Callable[[Foreign], Seen]]] = {
     LOADER: dataloader,
     "opacus.data_loader.DPDataLoader": dataloader,
     "accelerate.data_loader.DataLoaderShard": shard,

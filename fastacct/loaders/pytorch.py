@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from fastacct.core.extras import Foreign
 from fastacct.loaders.seen import LOADER, TORCH, Seen, in_order, name_of, of_seed, refusal, shuffled
 
 __all__ = ["dataloader", "private", "shard"]
@@ -23,14 +24,14 @@ _WEIGHTED: Final = "torch.utils.data.sampler.WeightedRandomSampler"
 _SAMPLERS: Final = (_SEQUENTIAL, _SUBSET, _WEIGHTED, _SEEDABLE, "torch.utils.data.sampler.RandomSampler")
 
 
-def dataloader(loader: Any) -> Seen:
+def dataloader(loader: Foreign) -> Seen:
     """A loader of PyTorch, or Opacus' own."""
     if loader.batch_sampler is None:
         raise refusal(loader, "batch_size=None leaves batches to the data set, and what a record is")
     return _batches(loader.batch_sampler, loader)
 
 
-def _batches(batches: Any, loader: Any, synchronized: Any = None) -> Seen:
+def _batches(batches: Foreign, loader: Foreign, synchronized: Foreign = None) -> Seen:
     """A batch sampler, of one worker or cut among those of Accelerate."""
     kind = name_of(batches)
     if kind in (_POISSON, _POISSON_OF_WORKERS):
@@ -46,7 +47,7 @@ def _batches(batches: Any, loader: Any, synchronized: Any = None) -> Seen:
     return found._replace(length=len(batches))
 
 
-def _sampler(sampler: Any, size: int, drops: bool) -> Seen:
+def _sampler(sampler: Foreign, size: int, drops: bool) -> Seen:
     """A sampler of PyTorch with the size of its batches, and whether the last one of an epoch is left out."""
     kind = name_of(sampler)
     if kind == "torch.utils.data.distributed.DistributedSampler":
@@ -75,7 +76,7 @@ def _sampler(sampler: Any, size: int, drops: bool) -> Seen:
     return shuffled({"drop_last": drops or drawn < records}, records, size, notes)
 
 
-def _of_workers(sampler: Any, size: int, drops: bool) -> Seen:
+def _of_workers(sampler: Foreign, size: int, drops: bool) -> Seen:
     records, workers = len(sampler.dataset), sampler.num_replicas
     if records < workers:
         raise refusal(sampler, f"{workers} workers share {records} records, which repeat")
@@ -92,7 +93,7 @@ def _cut(settings: dict[str, bool | int], records: int, size: int, notes: tuple[
     return (shuffled if settings["shuffle"] else in_order)(settings, records, size, notes)
 
 
-def _of_accelerate(shard: Any, loader: Any, synchronized: Any) -> Seen:
+def _of_accelerate(shard: Foreign, loader: Foreign, synchronized: Foreign) -> Seen:
     inner = shard.batch_sampler
     if name_of(inner) != _BATCHES:
         raise refusal(inner)
@@ -117,7 +118,7 @@ def _of_accelerate(shard: Any, loader: Any, synchronized: Any) -> Seen:
     return _cut(settings, drawn, size, one.notes)._replace(length=-(-drawn // size))
 
 
-def _refuse_repeats(data: Any) -> None:
+def _refuse_repeats(data: Foreign) -> None:
     """A subset may hold a record twice."""
     while name_of(data) == "torch.utils.data.dataset.Subset":
         if len({*data.indices}) != len(data.indices):
@@ -127,11 +128,11 @@ def _refuse_repeats(data: Any) -> None:
 
 def _world() -> int:
     """Workers of PyTorch that train together."""
-    group: Any = sys.modules.get("torch.distributed")
+    group: Foreign = sys.modules.get("torch.distributed")
     return int(group.get_world_size()) if group and group.is_available() and group.is_initialized() else 1
 
 
-def _seed(sampler: Any) -> int | None:
+def _seed(sampler: Foreign) -> int | None:
     """What its order was seeded with, where that is fixed."""
     if name_of(sampler) == _SEEDABLE:
         return int(sampler.initial_seed)
@@ -149,7 +150,7 @@ def _poisson(rate: float, steps: int, records: int, notes: tuple[str, ...] = ())
     return Seen("", "opacus", {"poisson_sampling": True}, run, steps, records=records, notes=notes)
 
 
-def _of_opacus(batches: Any, kind: str) -> Seen:
+def _of_opacus(batches: Foreign, kind: str) -> Seen:
     if kind == _POISSON_OF_WORKERS and batches.num_replicas > 1:
         raise refusal(batches, "workers leave out empty batches, so that the number of steps depends on the data")
     if _world() > 1 and kind == _POISSON:
@@ -159,7 +160,7 @@ def _of_opacus(batches: Any, kind: str) -> Seen:
     return _poisson(batches.sample_rate, len(batches), records, notes)
 
 
-def private(loader: Any, kind: str) -> Seen:
+def private(loader: Foreign, kind: str) -> Seen:
     """What make_private makes of a loader: batches of its own, whatever sampler the loader has."""
     if kind == "opacus.data_loader.DPDataLoader":
         return dataloader(loader)._replace(name=kind)
@@ -172,7 +173,7 @@ def private(loader: Any, kind: str) -> Seen:
     return _poisson(rate, int(1.0 / rate), len(loader.dataset))._replace(name=kind)
 
 
-def shard(loader: Any) -> Seen:
+def shard(loader: Foreign) -> Seen:
     """A loader that Accelerate has prepared."""
     if name_of(loader.base_dataloader) != LOADER:
         raise refusal(loader.base_dataloader)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fastacct.core.extras import import_extra
+from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
 
-_strategy: Any = import_extra("flwr.serverapp.strategy", "flower")
+_strategy: Foreign = import_extra("flwr.serverapp.strategy", "flower")
 
 
 class Metered(_strategy.Strategy):  # type: ignore[misc]
@@ -24,20 +24,20 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
     After the last round that fits no client is asked, and nothing changes.  Epsilon is among the metrics of a round.
     """
 
-    def __init__(self, strategy: Any, meter: Meter) -> None:
+    def __init__(self, strategy: Foreign, meter: Meter) -> None:
         self.strategy, self.meter = strategy, meter
 
-    def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Iterable[Any]:
+    def configure_train(self, server_round: int, arrays: Foreign, config: Foreign, grid: Foreign) -> Iterable[Foreign]:
         """Record the round, and ask the clients of it; ask nobody where it does not fit."""
         if not self.meter.remaining:
             return []
         if self.meter.waits:
             self.meter.epoch()
         self.meter.step()
-        asked: Iterable[Any] = self.strategy.configure_train(server_round, arrays, config, grid)
+        asked: Iterable[Foreign] = self.strategy.configure_train(server_round, arrays, config, grid)
         return asked
 
-    def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
+    def aggregate_train(self, server_round: int, replies: Iterable[Foreign]) -> tuple[Foreign, Foreign]:
         """The strategy's own, with epsilon among the metrics."""
         answered = [*replies]
         if not answered:
@@ -47,11 +47,11 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
             metrics["epsilon"] = self.meter.epsilon
         return arrays, metrics
 
-    def configure_evaluate(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
+    def configure_evaluate(self, server_round: int, arrays: Foreign, config: Foreign, grid: Foreign) -> Any:
         """The strategy's own."""
         return self.strategy.configure_evaluate(server_round, arrays, config, grid)
 
-    def aggregate_evaluate(self, server_round: int, replies: Iterable[Any]) -> Any:
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Foreign]) -> Any:
         """The strategy's own."""
         return self.strategy.aggregate_evaluate(server_round, replies)
 

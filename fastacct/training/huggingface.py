@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fastacct.core.extras import import_extra
+from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
 
-_callback: Any = import_extra("transformers.trainer_callback", "training")
+_callback: Foreign = import_extra("transformers.trainer_callback", "training")
 _NAME: Final = "MeterCallback"
 
 
@@ -31,7 +31,7 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
         self._order: int | None = None
         self._resumes = False
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: Foreign) -> None:
         """Put this before the callbacks that the trainer has, so that its loggers log epsilon."""
         trainer.callback_handler.callbacks.insert(0, self)
 
@@ -40,11 +40,11 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
         return {"args": {}, "attributes": {"meter": self.meter.state_dict(), "order": self._order}}
 
     @classmethod
-    def from_state(cls, state: Any) -> MeterCallback:
+    def from_state(cls, state: Foreign) -> MeterCallback:
         """Refuse: `restore_callback_states_from_checkpoint` is not needed, and would lose the meter."""
         raise ValueError("leave restore_callback_states_from_checkpoint out: the meter restores itself")
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
         """Take over what a checkpoint kept."""
         if args.gradient_accumulation_steps != self.meter.accumulate:
             steps = args.gradient_accumulation_steps
@@ -60,28 +60,28 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
         same = kept is not None and kept["order"] is not None and kept["order"] == self._order
         self._resumes = same and self.meter.was_open and not args.ignore_data_skip
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_epoch_begin(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
         """Tell the meter of the pass."""
         self.meter.epoch(goes_on=self._resumes)
         self._resumes = False
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_pre_optimizer_step(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
         """Record the step, or refuse it."""
         self.meter.step()
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+    def on_step_end(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> Any:
         """End the training where no step is left."""
         control.should_training_stop |= not self.meter.remaining
         return control
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+    def on_log(self, args: Foreign, state: Foreign, control: Foreign, logs: Foreign = None, **kwargs: Foreign) -> None:
         """Add epsilon to what is logged."""
         for one in (logs, state.log_history[-1] if state.log_history else None):
             if one is not None:
                 one["epsilon"] = self.meter.epsilon
 
 
-def _order(loader: Any) -> int | None:
+def _order(loader: Foreign) -> int | None:
     """The seed of Accelerate's sampler, which fixes the order of each epoch; None for others."""
-    sampler: Any = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+    sampler: Foreign = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
     return int(sampler.initial_seed) if type(sampler).__name__ == "SeedableRandomSampler" else None

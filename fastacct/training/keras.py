@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
-from fastacct.core.extras import import_extra
+from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.files import atomic_output
 from fastacct.core.words import as_json
 from fastacct.training.meter import Meter
 
-callbacks: Any = import_extra("keras.callbacks", "training")
+callbacks: Foreign = import_extra("keras.callbacks", "training")
 
 
 class MeterCallback(callbacks.Callback):  # type: ignore[misc]
@@ -31,7 +30,7 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
         super().__init__()
         self.meter, self.path = meter, None if path is None else Path(path)
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: Foreign = None) -> None:
         """Refuse steps that are not one batch each; read the file."""
         batches = getattr(self.model.optimizer, "gradient_accumulation_steps", None) or 1
         if batches != 1 or self.meter.accumulate != 1 or self.model.steps_per_execution != 1:
@@ -44,21 +43,21 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
             if kept["steps"] >= self.meter.steps:  # a process that goes back has released more
                 self.meter.load_state_dict(kept)
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Foreign = None) -> None:
         """Tell the meter of the pass."""
         self.meter.epoch()
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_begin(self, batch: int, logs: Foreign = None) -> None:
         """Record the step, or refuse it."""
         self.meter.step()
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Foreign = None) -> None:
         """Log epsilon; end the training where no step is left."""
         if logs is not None:
             logs["epsilon"] = self.meter.epsilon
         self.model.stop_training |= not self.meter.remaining
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Foreign = None) -> None:
         """Log epsilon, and write the file."""
         if logs is not None:
             logs["epsilon"] = self.meter.epsilon

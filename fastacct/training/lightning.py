@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastacct.core.extras import import_extra
+from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
 
-pytorch: Any = import_extra("lightning.pytorch", "training")
+pytorch: Foreign = import_extra("lightning.pytorch", "training")
 
 
 class MeterCallback(pytorch.Callback):  # type: ignore[misc]
@@ -24,23 +24,23 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_start(self, trainer: Foreign, pl_module: Foreign) -> None:
         """Refuse another number of batches a step than the meter counts."""
         if trainer.accumulate_grad_batches != self.meter.accumulate:
             batches = trainer.accumulate_grad_batches
             raise ValueError(f"the trainer accumulates {batches} batches a step: Meter(accumulate={batches})")
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_start(self, trainer: Foreign, pl_module: Foreign) -> None:
         """Tell the meter of the pass."""
         self.meter.epoch()
 
-    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+    def on_before_optimizer_step(self, trainer: Foreign, pl_module: Foreign, optimizer: Foreign) -> None:
         """Record the step, or refuse it."""
         if self.meter.waits:  # resumed inside an epoch
             self.meter.epoch()
         self.meter.step()
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, *given: Any, **named: Any) -> None:
+    def on_train_batch_end(self, trainer: Foreign, pl_module: Foreign, *given: Foreign, **named: Foreign) -> None:
         """Log epsilon; end the training where no step is left."""
         pl_module.log("epsilon", self.meter.epsilon, on_step=True, on_epoch=False)
         trainer.should_stop |= not self.meter.remaining
@@ -49,7 +49,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         """What a checkpoint keeps."""
         return self.meter.state_dict()
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Foreign]) -> None:
         """Take over what a checkpoint kept."""
         if state_dict["steps"] >= self.meter.steps:  # a process that goes back has released more
             self.meter.load_state_dict(state_dict)

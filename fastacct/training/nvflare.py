@@ -10,12 +10,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fastacct.core.extras import import_extra
+from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.files import atomic_output
 from fastacct.core.words import as_json
 from fastacct.training.meter import Meter
 
-_filter: Any = import_extra("nvflare.apis.filter", "nvflare")
+_filter: Foreign = import_extra("nvflare.apis.filter", "nvflare")
 
 
 class MeterFilter(_filter.Filter):  # type: ignore[misc]
@@ -26,11 +26,11 @@ class MeterFilter(_filter.Filter):  # type: ignore[misc]
     but none is sent that was not counted.
     """
 
-    def __init__(self, path: str, **run: Any) -> None:
+    def __init__(self, path: str, **run: Foreign) -> None:
         super().__init__()
         self.path, self.meter = Path(path), Meter(**run)
 
-    def process(self, shareable: Any, fl_ctx: Any) -> Any:
+    def process(self, shareable: Foreign, fl_ctx: Foreign) -> Any:
         """Record the result, or refuse to send it."""
         if shareable.get_return_code() != "OK":
             return shareable

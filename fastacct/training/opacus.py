@@ -1,6 +1,6 @@
 """Opacus: a guard on an optimizer that reads its engine.
 
-engine = PrivacyEngine(accountant="fastacct")  # after fastacct.compat.opacus.register()
+engine = PrivacyEngine(accountant="fastacct")
 model, optimizer, loader = engine.make_private(...)
 guard = Guard(engine, optimizer, delta=1e-6, stop_at=8.0)
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
+from fastacct.core.extras import Foreign
 from fastacct.core.inputs import Domain, as_number
 from fastacct.ledger.accountant import BudgetExceededError
 
@@ -29,8 +29,8 @@ class Guard:
 
     def __init__(
         self,
-        engine: Any,
-        optimizer: Any,
+        engine: Foreign,
+        optimizer: Foreign,
         *,
         delta: float,
         stop_at: float = math.inf,
@@ -45,7 +45,7 @@ class Guard:
         """Epsilon of what was released."""
         optimizer.attach_step_hook(self._step)
 
-    def _step(self, optimizer: Any) -> None:
+    def _step(self, optimizer: Foreign) -> None:
         """Let the accountant record the step; take it back where it would exceed, and refuse all others."""
         if self._is_closed:
             raise BudgetExceededError(f"the training ended at stop_at = {self.stop_at!r}; nothing was recorded")
