@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
-from fastacct.cli import commands, jobs, sweeps  # noqa: F401 - of the table
+from fastacct.cli import commands, jobs, scripts, sweeps  # noqa: F401 - of the table
 from fastacct.cli.answers import Answer
 from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options, values
 from fastacct.core.extras import import_extra

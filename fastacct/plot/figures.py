@@ -115,7 +115,11 @@ Several: TypeAlias = Mapping[str, Drawn] | Sequence[Drawn] | Drawn
 """What pictures take: one thing, several in a list, or several with names."""
 
 
-def named(given: object, what: str, name_of: Callable[[Any], str] | None = None) -> list[tuple[str, Any]]:
+_Namer: TypeAlias = Callable[[Any], str]
+_Pairs: TypeAlias = list[tuple[str, Any]]
+
+
+def named(given: object, what: str, name_of: _Namer | None = None) -> _Pairs:
     """Names and things of `Several`: of a dict, of a list, or of a single thing."""
     if isinstance(given, Mapping):
         return [(str(name), one) for name, one in given.items()]
@@ -124,9 +128,7 @@ def named(given: object, what: str, name_of: Callable[[Any], str] | None = None)
     return [(name_of(one) if name_of else f"{what}[{i}]", one) for i, one in enumerate(several)]
 
 
-def jobs_of(
-    given: object, run: Mapping[str, object], what: str, name_of: Callable[[Any], str]
-) -> list[tuple[str, Any]]:
+def jobs_of(given: object, run: Mapping[str, object], what: str, name_of: _Namer) -> _Pairs:
     """Names and jobs of `Several`, or a run of DP-SGD by its keywords; each job may be a dict of such keywords."""
     if run:
         refused(run, ("accountant", "neighbors", "threads"), f"give {what} or the keywords of a run, without {{}}")

@@ -77,6 +77,11 @@ def unit_of(n: Numbers) -> str:
     return str(n["about"].get("unit", "row"))
 
 
+def owners(n: Numbers) -> str:
+    """Whose records a group has, with a word before their number."""
+    return "people with" if unit_of(n) == "row" else "groups of"
+
+
 # -- the guarantee ---------------------------------------------------------------------------------------------------
 
 
@@ -95,13 +100,17 @@ def verdict(n: Numbers) -> str:
     return ""
 
 
+def differ(n: Numbers) -> str:
+    """Of which data sets the guarantee is."""
+    return f"for data sets that differ by {_RELATIONS[n['neighbors']]}"
+
+
 def summary(n: Numbers) -> str:
     """The guarantee in a sentence, and why it is void if it is."""
     void = verdict(n)
     if n["epsilon"] == math.inf:
         return void
-    differ = _RELATIONS[n["neighbors"]]
-    told = f"ε ≤ {at_most(n['epsilon'])} at δ = {power(n['delta'])}, for data sets that differ by {differ}"
+    told = f"ε ≤ {at_most(n['epsilon'])} at δ = {power(n['delta'])}, {differ(n)}"
     return f"Everything released satisfies (ε, δ)-differential privacy with {told}.{' ' * bool(void)}{void}"
 
 
@@ -110,8 +119,7 @@ def meaning(n: Numbers) -> str:
     relation = n["neighbors"]
     record = f"(one record is one {unit_of(n)})"
     if n["epsilon"] == math.inf:
-        differ = f"compare data sets that differ by {_RELATIONS[relation]} {record}"
-        return f"To be promised anything at this δ: {differ}, and find a finite ε."
+        return f"To be promised anything at this δ: find a finite ε, {differ(n)} {record}."
     limit = f"e^ε = {_factor(n['epsilon'])}"
     if relation in ("add", "remove"):
         first, second = ("without", "with") if relation == "add" else ("with", "without")
@@ -160,7 +168,8 @@ def sections_of(n: Numbers) -> Iterator[Section]:
     yield Section("Whom it protects, and from whom", tuple(_protected(n)))
     if n["groups"]:
         rows = tuple((f"{size}", at_most(e), percent(tpr)) for size, (e, tpr) in n["groups"].items())
-        yield Section("If one person has several records", (), ("records of one person", "ε at most", _ATTACK), rows)
+        first = "records of one person" if unit_of(n) == "row" else f"records, each one {unit_of(n)}"
+        yield Section("If several records belong together", (), (first, "ε at most", _ATTACK), rows)
     yield _assumed(n)
     yield Section(
         "What is not covered",
@@ -219,10 +228,9 @@ def _plain_words(n: Numbers) -> Iterator[str]:
     several = f"A record is {whole} of the data."
     if n["groups"]:
         size, (_, more) = next(reversed(n["groups"].items()))
-        who = "people" if unit == "row" else "those"
-        yield f"{several} Of {who} who have {size} records, on average at most {_of_100(more)} are recognized."
+        yield f"{several} Of {owners(n)} {size} records, on average at most {_of_100(more)} are recognized."
     else:
-        yield f"{several} A person with several records is protected less."
+        yield f"{several} {'A person with several' if unit == 'row' else 'A group of'} records is protected less."
     yield 'All of this holds under the conditions of "What is assumed". This report does not check them.'
     if records and n["delta"] * records > LARGE_DELTA * (1.0 + 1e-12):
         share = f"{n['delta'] * records:.3g}"
@@ -314,7 +322,7 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
     pair = f"of the worst pair of data sets, the smallest ε that is true is {is_between(n)}"
     safe, bounded = f"The calculation is on the safe side: {pair}", ", ".join(n["bounded"])
     if n["status"] == "TIGHT":
-        yield f"The calculation is exact: {pair}."
+        yield f"The calculation is exact: {pair}. The two ends agree in more digits than are shown."
     elif bounded and n["epsilon_lower"] > 0.0:
         yield f"{safe}. Only an upper bound is known of {bounded}; the lower end is what the rest of the job proves."
     elif bounded:

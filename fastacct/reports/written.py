@@ -23,13 +23,16 @@ from fastacct.core.record import Record
 from fastacct.core.relations import Relation, as_relation, both_ways
 from fastacct.core.version import __version__
 from fastacct.core.words import as_json, as_latex, in_one_line, written_out
+from fastacct.guarantees import Guarantee, guarantee
 from fastacct.plot.figures import spread
 from fastacct.reports.numbers import FPR, Numbers, numbers_of, run_in_words
 from fastacct.reports.sections import (
     Section,
     at_most,
+    differ,
     is_between,
     meaning,
+    owners,
     percent,
     power,
     released,
@@ -117,6 +120,7 @@ class Report(Record):
         page = jinja.Environment(loader=folder, autoescape=".html" in template, trim_blocks=True, lstrip_blocks=True)
         page.filters |= {"tex": _latex, "markdown": _markdown}
         page.globals |= {"percent": percent, "power": power, "at_most": at_most, "is_between": is_between}
+        page.globals |= {"differ": differ, "owners": owners}
         page.globals |= {
             "meaning": meaning,
             "released": lambda n: in_six_digits(released(n)),
@@ -138,6 +142,10 @@ class Report(Record):
         with atomic_output(target, overwrite=overwrite) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return target
+
+    def guarantee(self) -> Guarantee:
+        """The epsilon with all that it depends on, to be saved: `fastacct.guarantee` of the job."""
+        return guarantee(self.job, delta=self.delta, neighbors=self.neighbors)
 
     def __str__(self) -> str:
         return self.render("text")

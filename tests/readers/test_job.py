@@ -75,3 +75,18 @@ def test_a_selection_that_is_in_the_job_reaches_its_lower_end(neighbors):
     found = fa.epsilon_bounds(fa.Exponential(0.1) + noise, delta=1e-6, neighbors=neighbors)
     assert 0.5 * found.upper < found.lower <= truth.upper
     assert truth.lower <= found.upper
+
+
+@pytest.mark.parametrize("known", [KNOWN["gaussians"], KNOWN["laplace"], KNOWN["several cells"]])
+def test_an_attack_on_the_known_mechanisms_is_one_on_the_whole_job(known):
+    fpr, whole = np.array([[0.001], [0.01], [0.1], [1.0]]), known + fa.Exponential(0.1)
+    true, false = fa.tpr_at_fpr_bounds(whole, fpr), fa.tradeoff_bounds(whole, fpr)
+    of_part = fa.tpr_at_fpr_bounds(known, fpr), fa.tradeoff_bounds(known, fpr)
+    assert (true.lower == np.minimum(of_part[0].lower, true.upper)).all()
+    assert (false.upper == np.maximum(of_part[1].upper, false.lower)).all()
+    assert (true.lower[:3] > fpr[:3]).all()
+    assert (true.lower <= true.upper).all()
+    assert (false.lower <= false.upper).all()
+    assert (true.upper == fa.tpr_at_fpr(whole, fpr)).all()
+    alone = fa.tpr_at_fpr_bounds(fa.Exponential(0.1), 0.01)
+    assert alone.lower == 0.01 < alone.upper

@@ -320,3 +320,21 @@ def test_large_epsilons_are_whole_numbers_rounded_up():
 def test_advantage_is_delta_at_epsilon_0():
     for job in (fa.Laplace(2.0) * 3, fa.Gaussian(1.0).poisson(0.1) * 9):
         assert fa.report(job, delta=1e-6).numbers["advantage"] == fa.advantage(job)
+
+
+def test_groups_of_what_is_one_record_are_no_people_with_several_records():
+    """Where a record is a person, a group of five is five persons."""
+    rows, people = (fa.report(**RUN, delta=1e-6, unit=unit) for unit in ("row", "person"))
+    assert "Of people with 5 records" in rows.render("html")
+    assert "Of groups of 5 records" in people.render("html")
+    assert "people with" not in str(people)
+    assert people.part("If several records belong together").columns[0] == "records, each one person"
+    assert (
+        rows.part("If several records belong together").rows == people.part("If several records belong together").rows
+    )
+
+
+def test_the_head_of_a_page_names_the_relation():
+    for neighbors, words in (("add_remove", "adding or removing one record"), ("replace_one", "replacing one record")):
+        head = fa.report(fa.Gaussian(4.0), delta=1e-6, neighbors=neighbors).render("html").split("<section>")[0]
+        assert f"for data sets that differ by {words}</small>" in head

@@ -42,6 +42,7 @@ OPEN = {
 CALLS = {
     fa.plan: {"epsilon": 3.0, "delta": 1e-5, "batch_size": [10], "records": 100, "epochs": [1]},
     fa.report: {"delta": 1e-5, **DPSGD},
+    fa.guarantee: {"delta": 1e-5, **DPSGD},
     fa.plot.privacy_curves: DPSGD,
     fa.plot.tradeoff: DPSGD,
     fa.plot.privacy_loss: DPSGD,
