@@ -62,9 +62,9 @@ _FIRST: Final = (
     "audit", "bayes_risk", "calibrate", "certify", "curve", "delta", "delta_bounds", "dpsgd", "epsilon",
     "epsilon_bounds", "explain", "from_pmf", "gdp", "guarantee", "jit", "loader_guide", "mechanism_kit",
     "mechanisms", "plan", "plot", "positive_predictive_value", "privacy_loss", "rdp", "read_guarantee", "report",
-    "results", "sensitivity", "sweep", "textbook", "tpr_at_fpr", "tradeoff", "training", "utility",
+    "results", "sensitivity", "sweep", "textbook", "tpr_at_fpr", "tradeoff", "utility",
 )  # fmt: skip
-"""The names that `dir` shows: 50 of at most 50."""
+"""The names that `dir` shows: 49 of at most 50."""
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status", "audit"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
