@@ -4,7 +4,7 @@ Every number below is a ball (Arb): an interval that holds the exact value, howe
 hockey-stick divergence of two distributions, the largest P(S) - y Q(S) over all sets S, at y = exp(epsilon).  It is
 convex in y, falls, and its slope is at least -1.  The proof has five steps.
 
-1. One release: delta(y) in closed form, or as a sum over outputs.
+1. One release: delta(y) in closed form, or as a sum over outputs; of random batches in `batches.py` beside this file.
 2. Chords: delta lies below its chords between y = exp(k h), low <= k <= high, below a line of slope -1 left of them,
    below a constant right of them.  These are the delta of masses at the losses k h, and of a mass at infinity.
 3. Composition: the delta of several releases grows with that of each (Zhu, Dong, Wang 2022), so losses drawn from these
@@ -17,17 +17,19 @@ two distributions of a release are the worst of its mechanism, which are theorem
 """
 
 import json
-import os
 import re
 import sys
 from bisect import bisect_left
 from fractions import Fraction
+from importlib import import_module
+from time import process_time
 
 from flint import acb, arb, ctx, fmpq
 
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,400})?(e-?[0-9]{1,3})?(/[0-9]{1,40})?")
 KINDS = {"gaussian", "laplace", "discrete_gaussian", "geometric", "skellam", "response", "guarantee", "table"}
-BOTH = ["remove", "add"]
+BATCHES = {"group", "fixed", "draws", "at_most", "mixture", "p", "q"}  # batches.py has them
+BOTH, STARTED = ["remove", "add"], [0.0]
 DIRECTIONS = {"remove": BOTH[:1], "add": BOTH[1:], "add_remove": BOTH, "zero_out": BOTH, "replace_one": BOTH}
 
 
@@ -36,24 +38,29 @@ def require(truth, message):
         raise ValueError(message)
 
 
-def fraction(text):
+def beside(name):  # another file of this folder
+    return import_module(f"{'.' * bool(__package__)}{name}", __package__)
+
+
+def in_time(value):
+    require(process_time() - STARTED[0] < 600, "ten minutes were not enough")
+    return value
+
+
+def exact(text):
     """A decimal, or a fraction, exactly as it is printed."""
     require(isinstance(text, str) and NUMBER.fullmatch(text), f"{text!r:.60} is no decimal number in quotes")
     top, _, bottom = text.partition("/")
-    return Fraction(top) / Fraction(bottom or 1)
+    return fmpq(*(Fraction(top) / Fraction(bottom or 1)).as_integer_ratio())
 
 
 def ball(text):
-    return arb(fmpq(fraction(text).numerator, fraction(text).denominator))
+    return arb(exact(text))
 
 
 def whole(value, name, low, high):
     require(type(value) is int and low <= value <= high, f"{name} = {value!r:.60} is not whole, from {low} to {high}")
     return value
-
-
-def above(x):  # the mass of a standard normal distribution
-    return (x / arb(2).sqrt()).erfc() / 2
 
 
 def table(p, q, same=0):
@@ -67,7 +74,8 @@ def table(p, q, same=0):
         sums.append((sums[-1][0] + p[i], sums[-1][1] + q[i]))
 
     def delta(y):
-        low, high = (bisect_left(ratio, float(y.mid()) * (1 + off)) for off in (-1e-11, 1e-11))
+        low = bisect_left(ratio, float(y.lower()) * (1 - 1e-11))
+        high = bisect_left(ratio, float(y.upper()) * (1 + 1e-11))
         p_above, q_above = sums[len(p) - high]
         return p_above - y * q_above + sum(((p[i] - y * q[i]).max(0) for i in order[low:high]), arb())
 
@@ -87,37 +95,26 @@ def integers(kind, value, moved, reach):
         total = weight[0] + 2 * sum(weight[1:])
         total = total.union(total + 2 * weight[-1] / ((at[-1] / value**2).exp() - 1))
         mass = [w / total for w in weight]
-    at = range(-reach, reach + moved + 1)
-    return table([mass[abs(k - moved)] for k in at], [mass[abs(k)] for k in at])
-
-
-def replaced_sample(noise, rate):
-    """A Poisson sample whose drawn record moves the sum by 1 or by -1: P = y Q at a root in exp(x / noise^2)."""
-
-    def delta(y):
-        far, near = rate * (-1 / (2 * noise * noise)).exp(), (1 - rate) * (y - 1)
-        x = noise**2 * ((near + (near * near + 4 * y * far * far).sqrt()) / (2 * far)).log()
-        return rate * (above((x - 1) / noise) - y * above((x + 1) / noise)) - near * above(x / noise)
-
-    return delta
+    return table(*([mass[abs(k - far)] for k in range(-reach, reach + moved + 1)] for far in (moved, 0)))
 
 
 def one_release(release, relation):
     """delta(y) of a release, direction remove."""
-    (kind,), other = set(release) & KINDS, set(release) - KINDS
-    require(other <= {"count", "poisson", "sensitivity", "reach"}, f"unknown words in {sorted(other)}")
+    (kind,), other = set(release) & (KINDS | {"mixture"}), set(release) - KINDS
     replaced, rate, value = relation == "replace_one", ball(release.get("poisson", "1")), release[kind]
-    require(rate > 0 and rate <= 1, "poisson")
+    known = other <= BATCHES | {"count", "poisson", "sensitivity", "reach"}
+    require(rate > 0 and rate <= 1 and known, f"unknown words in {sorted(other)}, or no rate")
+    if other & BATCHES or (kind == "gaussian" and replaced and rate < 1):
+        require(kind in ("gaussian", "mixture") and not other & {"sensitivity", "reach"}, f"{kind} on such batches")
+        return beside("batches").one_batch(release, relation, exact, whole)
     if kind == "gaussian":
-        noise = ball(value) / (2 if replaced and rate == 1 else 1)
-        if replaced and rate < 1:
-            return replaced_sample(noise, rate)
+        noise, above = ball(value) / (2 if replaced else 1), lambda x: (x / arb(2).sqrt()).erfc() / 2
         delta = lambda y: above(noise * y.log() - 1 / (2 * noise)) - y * above(noise * y.log() + 1 / (2 * noise))
     elif kind == "laplace":
         largest = (2 if replaced else 1) / ball(value)
         delta = lambda y: (1 - y).max(1 - ((y.log() - largest) / 2).exp()).max(0)
     elif kind == "table":
-        require(sum(fraction(q) for _, q in value) <= 1 and sum(fraction(p) for p, _ in value) <= 1, "more than 1")
+        require(sum(exact(q) for _, q in value) <= 1 and sum(exact(p) for p, _ in value) <= 1, "more than 1")
         delta = table([ball(p) for p, _ in value], [ball(q) for _, q in value])
     elif kind == "response":  # the true value of k, or another one
         e, k = ball(value[0]).exp(), whole(value[1], "values", 2, 10**9)
@@ -129,15 +126,14 @@ def one_release(release, relation):
         moved = whole(release["sensitivity"], "sensitivity", 1, 10**5) * (2 if replaced else 1)
         delta = integers(kind, ball(value), moved, whole(release.get("reach", 1), "reach", 1, 10**6))
     require((rate == 1 or not replaced) and (replaced or kind != "response"), f"{kind} is not known like that")
-    return delta if rate == 1 else lambda y: rate * delta((y - 1 + rate) / rate) if y > 1 - rate else 1 - y
+    below = lambda y: 1 - y if y < 1 - rate else rate.union(1 - y)
+    return delta if rate == 1 else lambda y: rate * delta((y - 1 + rate) / rate) if y > 1 - rate else below(y)
 
 
 def masses(delta, h, low, high):
     """P's masses at the losses k h, and at infinity, of the measure whose delta is made of chords."""
-    y = [(h * low).exp()]
-    for _ in range(low, high):
-        y.append(y[-1] * h.exp())
-    value = [delta(at) for at in y]
+    y = [(h * k).exp() for k in range(low, high + 1)]
+    value = [in_time(delta(at)) for at in y]
     slope = [arb(-1), *((value[i + 1] - value[i]) / (y[i + 1] - y[i]) for i in range(high - low)), arb()]
     return [at * (right - left) for at, left, right in zip(y, slope, slope[1:])], value[-1]
 
@@ -145,56 +141,59 @@ def masses(delta, h, low, high):
 def window(job, direction, plan):
     """Masses of the sum of all losses over the window, what lies right of it, and the mass at infinity."""
     ctx.prec = whole(plan["bits"], "bits", 64, 4096)
-    h, t = ball(plan["step"]), ball(plan["tilt"])
-    n, first = whole(plan["places"], "places", 2, 1 << 22), whole(plan["first"], "first", -(1 << 30), 1 << 30)
+    h, t, lattices, last = ball(plan["step"]), ball(plan["tilt"]), plan["lattices"], 0
+    n, first = whole(plan["places"], "places", 2, 2**30 // ctx.prec), whole(plan["first"], "first", -(2**30), 2**30)
     product, moment, finite, both = [acb(1)] * n, (-t * h * (first + n)).exp(), arb(1), arb(1)
-    require(h > 0 and t > 0 and 0 < len(job["releases"]) == len(plan["lattices"]) <= 100, "step, tilt or lattices")
-    require(sum(high - low for low, high in plan["lattices"]) < 1 << 21, "lattices have too many points")
-    for release, (low, high) in zip(job["releases"], plan["lattices"]):
+    require(h > 0 and t > 0 and 0 < len(job["releases"]) == len(lattices) <= 100, "step, tilt or lattices")
+    require(sum(high - low for low, high in lattices) < 2**29 // ctx.prec, "lattices have too many points")
+    for release, (low, high) in zip(job["releases"], lattices):
         times, delta = whole(release["count"], "count", 1, 10**9), one_release(release, job["relation"])
         require(type(low) is type(high) is int and abs(low) < 1 << 30 and low < high, "lattice")
         turned = delta if direction == "remove" else lambda y, delta=delta: 1 - y + y * delta(1 / y)
         p, infinite = masses(turned, h, low, high)
-        places, power, grow, total = [arb()] * n, (t * h * low).exp(), (t * h).exp(), arb()
+        places, total = [arb()] * n, arb()
         for k, mass in enumerate(p, low):
-            places[k % n] += mass
-            total, power = total + mass * power, power * grow
-        spectrum = [z**times for z in acb.dft(places)[: n // 2 + 1]]
+            places[k % n], total = places[k % n] + mass, total + mass * (t * h * k).exp()
+        spectrum = [in_time(z**times) for z in acb.dft(places)[: n // 2 + 1]]
         spectrum += [z.conjugate() for z in spectrum[(n - 1) // 2 : 0 : -1]]
-        product = [a * b for a, b in zip(product, spectrum)]
+        product, last = [a * b for a, b in zip(product, spectrum)], last + times * high
         moment, finite, both = moment * total**times, finite * sum(p) ** times, both * (sum(p) + infinite) ** times
     back = acb.dft(product, inverse=True)
-    return [back[k % n].real for k in range(first, first + n)], moment, both - finite
+    inside = [back[k % n].real for k in range(first, first + n)]
+    return inside, moment if last >= first + n else arb(), both - finite  # losses may end inside
 
 
-def largest_delta(job, direction, plan):
+def largest_delta(job, direction, plan, _):
     """An upper bound of delta at the claimed epsilon."""
-    (inside, total, infinite), h = window(job, direction, plan), ball(plan["step"])
-    total, part = total + infinite, (ball(job["epsilon"]) - h * (plan["first"] + len(inside) - 1)).exp()
+    (inside, right, infinite), h = window(job, direction, plan), ball(plan["step"])
+    total, part = right + infinite, (ball(job["epsilon"]) - h * (plan["first"] + len(inside) - 1)).exp()
     require(h * plan["first"] <= ball(job["epsilon"]), "the window begins above epsilon")
     for mass in reversed(inside):
         total, part = total + mass * (1 - part).max(0), part * h.exp()
     return total
 
 
-def once(pairs):
-    require(len(dict(pairs)) == len(pairs), "a key is there twice")
-    return dict(pairs)
-
-
 def proved(text):
     """What the file proves, as a sentence; ValueError: what it claims is not proved."""
-    job = json.loads(text, object_pairs_hook=once)
-    require(job["format"] == "fastacct certificate 1", "unknown format")
+    once = lambda pairs: dict(pairs) if len(dict(pairs)) == len(pairs) else require(False, "a key is there twice")
+    job, STARTED[:] = json.loads(text, object_pairs_hook=once), [process_time()]
+    require(job["format"] == "fastacct certificate 1" and job["releases"], "unknown format, or nothing is released")
     for direction in DIRECTIONS[job["relation"]]:
-        found = largest_delta(job, direction, job["proof"][direction])
+        if job["proof"] == "guarantees add up":  # basic composition, in fractions
+            require(all(set(one) == {"count", "guarantee"} for one in job["releases"]), "guarantees alone add up")
+            each = [(whole(one["count"], "count", 1, 10**9), *map(exact, one["guarantee"])) for one in job["releases"]]
+            sums = [sum(one[0] * one[i] for one in each) for i in (1, 2)]
+            require(sums[0] <= exact(job["epsilon"]) and sums[1] <= exact(job["delta"]), f"they add up to {sums}")
+            continue
+        plan, here = job["proof"][direction], sys.modules[__name__]
+        found = (beside("line") if "line" in plan else here).largest_delta(job, direction, plan, here)
         require(found <= ball(job["delta"]), f"only delta <= {found.upper().str(6)} is proved, direction {direction}")
     return f"proved: epsilon <= {job['epsilon']} at delta = {job['delta']} under {job['relation']} of {job['releases']}"
 
 
 if __name__ == "__main__":
     try:
-        require(os.path.getsize(sys.argv[1]) <= 10**6, "the file has more than a million bytes")
-        print(proved(open(sys.argv[1]).read()))
+        require(len(text := open(sys.argv[1]).read(10**6 + 1)) <= 10**6, "the file has more than a million bytes")
+        print(proved(text))
     except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
         sys.exit(f"not proved: {error!r}")

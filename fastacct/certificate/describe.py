@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 
 from fastacct.core.inputs import Reals
 from fastacct.core.relations import Relation, refuse
-from fastacct.mechanisms.algebra import Mechanism, PoissonSampled, Process
+from fastacct.mechanisms.algebra import Grouped, Mechanism, PoissonSampled, Process
 from fastacct.mechanisms.base import plain
+from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson, WithReplacement
 from fastacct.mechanisms.epochs import Shuffled
 from fastacct.mechanisms.finite import PairOfTables, RandomizedResponse
-from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.gaussian import Gaussian, GaussianMixture
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
 from fastacct.mechanisms.integer import DiscreteGaussian, DiscreteLaplace, Skellam
 from fastacct.mechanisms.laplace import Laplace
@@ -48,29 +49,49 @@ def _of(process: Process, relation: Relation) -> Iterator[Release]:
             raise refuse(mechanism, relation, mechanism.relations)
         known = _described(mechanism, relation)
         if known is not None:
-            yield from [{"count": int(plain(count)), **known}] if plain(count) > 0 else []
+            yield from [{"count": int(plain(count)), **known}] if known and plain(count) > 0 else []
             continue
         parts = mechanism.decompose(relation)
-        if parts is None or not mechanism.tight:
+        if parts is None:
             raise ValueError(f"{mechanism!r} has no certificate under neighbors = {relation!r}: {_COVERED}")
         yield from _of(parts * count, relation)
 
 
 _COVERED = (
     "covered are Gaussian, Laplace, discrete Gaussian, discrete Laplace and Skellam noise, PureDP, ApproxDP, from_pmf, "
-    "randomized response, Poisson subsampling of these, and what consists of them"
+    "randomized response, Poisson subsampling of these, Gaussian noise on batches of fixed or bounded size and on "
+    "draws with replacement, its groups, GaussianMixture, and what consists of them"
 )
 
 
 def _described(mechanism: Mechanism, relation: Relation) -> Release | None:
-    """Its words; None: it has none of its own."""
+    """Its words; empty: it tells nothing; None: it has none of its own."""
     match mechanism:
-        case PoissonSampled():
-            inner = _described(mechanism.mechanism, relation)
-            is_known = inner is not None and (relation != "replace_one" or "gaussian" in inner)
-            return {**inner, "poisson": text_of(mechanism.sample_rate)} if inner and is_known else None
+        case PoissonSampled(mechanism=inner, sample_rate=rate):
+            known = _described(inner, relation) if plain(rate) > 0.0 else {}
+            if not known or plain(rate) == 1.0:
+                return known
+            is_known = "gaussian" in known if relation == "replace_one" else "mixture" not in known
+            return {**known, "poisson": text_of(rate)} if is_known else None
         case Shuffled():  # the upper end: it is known which step uses the record
             return _described(mechanism.unsampled(), relation)
+        case Grouped(mechanism=Gaussian() | Laplace() as inner, size=size):
+            known = _described(inner, relation)
+            return {name: f"{value}/{size}" for name, value in known.items()} if known else known
+        case Grouped(mechanism=inner, size=size):
+            known = _described(inner, relation) if inner.has_groups and _known_batch(inner, size) else None
+            return {**known, "group": size} if known else known
+        case FixedSizeBatch() | WithReplacement() | TruncatedPoisson() if _known_batch(mechanism, 1):
+            noise = {"gaussian": text_of(mechanism.noise)}
+            if isinstance(mechanism, FixedSizeBatch):
+                return {**noise, "fixed": [int(plain(mechanism.batch_size)), int(plain(mechanism.records))]}
+            if isinstance(mechanism, WithReplacement):
+                return {**noise, "draws": [int(plain(mechanism.draws)), int(plain(mechanism.records))]}
+            most = [int(plain(mechanism.at_most)), int(plain(mechanism.records))]
+            return {**noise, "poisson": text_of(mechanism.sample_rate), "at_most": most}
+        case GaussianMixture() if 0.0 < plain(mechanism.noise_multiplier) < math.inf and mechanism.p[-1][1] > 0.0:
+            sides = {name: _weighted(side) for name, side in (("p", mechanism.p), ("q", mechanism.q))}
+            return {"mixture": text_of(mechanism.noise_multiplier), **sides}
         case Gaussian() | Laplace() if 0.0 < plain(mechanism.noise_multiplier) < math.inf:
             return {type(mechanism).__name__.lower(): text_of(mechanism.noise_multiplier)}
         case DiscreteLaplace():
@@ -85,8 +106,36 @@ def _described(mechanism: Mechanism, relation: Relation) -> Release | None:
         case RandomizedResponse() if relation == "replace_one" and plain(mechanism.epsilon) < math.inf:
             return {"response": [text_of(mechanism.epsilon), mechanism.answers]}
         case PairOfTables():
-            return {"table": [[text_of(p), text_of(q)] for p, q in zip(mechanism.p, mechanism.q, strict=True)]}
+            columns = (_at_most_one(side) for side in (mechanism.p, mechanism.q))
+            return {"table": [list(pair) for pair in zip(*columns, strict=True)]}
     return None
+
+
+def _known_batch(mechanism: Mechanism, size: int) -> bool:
+    """Whether there are other records enough to take the places of so many."""
+    match mechanism:
+        case FixedSizeBatch(batch_size=batch, records=records):
+            is_known = 0.0 < plain(batch) <= plain(records) - size
+        case WithReplacement(draws=draws, records=records):
+            is_known = plain(draws) > 0.0 and size < plain(records)
+        case TruncatedPoisson(sample_rate=rate, at_most=most, records=records):
+            is_known = size == 1 and 0.0 < plain(rate) < 1.0 and plain(most) < plain(records)
+        case _:
+            return isinstance(mechanism, PoissonSampled) and isinstance(mechanism.mechanism, Gaussian)
+    return is_known and 0.0 < float(mechanism.noise) < math.inf
+
+
+def _weighted(side: tuple[tuple[float, float], ...]) -> list[list[str]]:
+    """[weight, distance from 0]."""
+    weights = _at_most_one([weight for weight, _ in side])
+    return [[weight, text_of(abs(mean))] for weight, (_, mean) in zip(weights, side, strict=True)]
+
+
+def _at_most_one(weights: Sequence[float]) -> list[str]:
+    """Decimals that add up to 1 at most: rounding of the sum is taken from the largest one."""
+    exact = [Decimal(repr(weight)) for weight in weights]
+    exact[exact.index(max(exact))] -= max(sum(exact) - 1, Decimal(0))
+    return [format(weight, "f") for weight in exact]
 
 
 def _whole(name: str, value: Reals, deviation: float, sensitivity: int) -> Release:

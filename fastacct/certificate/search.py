@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ _COARSE: Final = 4096
 """Points of the lattices from which the window is laid."""
 FIRST: Final = 1 << 13
 """Places of the first try."""
-MOST_PLACES: Final = 1 << 21
+MOST_PLACES: Final = 1 << 20
 _FAR: Final = 700.0
 _TILTS: Final = np.exp2(np.linspace(-14.0, 24.0, 229))
 
@@ -31,6 +32,42 @@ class Release(NamedTuple):
     times: int
     low: float
     high: float
+    unit: float
+    """The largest loss is a whole multiple of it; 0: not known."""
+
+
+def _atoms(release: Job, relation: str, direction: str) -> tuple[float, float]:
+    """The largest loss, inf if it is not known, and of what it is a multiple, like all others where that may be."""
+    moved, rate = 2.0 if relation == "replace_one" else 1.0, float(release.get("poisson", "1"))
+    match release:
+        case {"laplace": scale}:
+            top, _, bottom = scale.partition("/")
+            unit = largest = moved / float(top) * float(bottom or 1)
+        case {"geometric": scale, "sensitivity": far}:
+            unit = 1.0 / float(scale)
+            largest = moved * far * unit
+        case {"response": [epsilon, _]} | {"guarantee": [epsilon, _]}:
+            unit = largest = float(epsilon)
+        case {"table": pairs}:
+            both = [(float(p), float(q)) for p, q in pairs if float(p) > 0.0 < float(q)]
+            unit = largest = max((math.log(p / q) for p, q in both), default=0.0)
+            if direction == "add" or largest <= 0.0:
+                unit = largest = max((math.log(q / p) for p, q in both), default=0.0)
+        case _:
+            return math.inf, 0.0
+    if rate == 1.0 or largest == 0.0:
+        return largest, unit
+    sign = 1.0 if direction == "remove" else -1.0
+    largest = sign * math.log1p(rate * math.expm1(sign * min(largest, _FAR)))
+    return largest, largest
+
+
+def added_up(releases: list[Job]) -> tuple[Fraction, Fraction] | None:
+    """Epsilon and delta of a job of guarantees alone, by basic composition."""
+    if any(set(one) != {"count", "guarantee"} for one in releases):
+        return None
+    epsilon, delta = (sum(one["count"] * Fraction(one["guarantee"][i]) for one in releases) for i in (0, 1))
+    return Fraction(epsilon), Fraction(delta)
 
 
 class Window(NamedTuple):
@@ -103,7 +140,9 @@ class Direction:
             delta = checker.one_release(release, job["relation"])
             delta, other = (delta, turned(delta)) if direction == "remove" else (turned(delta), delta)
             least = target * _LEFT_OUT / total
-            self.parts.append(Release(delta, release["count"], -_end(other, least), _end(delta, least)))
+            largest, unit = _atoms(release, job["relation"], direction)
+            low, high = -_end(other, least), min(_end(delta, least), largest)
+            self.parts.append(Release(delta, release["count"], low, high, unit))
         up, down = (_log_moments(checker, self.parts, sign * _TILTS) for sign in (1.0, -1.0))
         tops, lows = ((moments - math.log(target * _LEFT_OUT)) / _TILTS for moments in (up, down))
         best = int(np.argmin(tops))
@@ -112,14 +151,26 @@ class Direction:
     def plan(self, places: int, epsilon: float) -> Plan:
         """Everything that the checker asks for; the window holds `epsilon`."""
         low, high = min(self.window.low, 0.98 * epsilon - 1e-3), max(self.window.high, 1.02 * epsilon + 1e-3)
+        top = sum(part.times * part.high for part in self.parts)
+        high = max(top, epsilon) if top < 1.25 * high else high
         step = float(f"{1.01 * (high - low) / places:.9e}")
-        ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step) + 1) for part in self.parts]
+        unit = max(part.unit for part in self.parts)
+        if unit >= step:  # atoms lie on the lattice, where chords miss nothing
+            step = unit / math.floor(unit / step) * (1.0 + 1e-15)
+        ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step * (1.0 - 1e-13))) for part in self.parts]
+        ends = [(begin, max(end, begin + 2)) for begin, end in ends]
         far = max(max(abs(a), abs(b)) for a, b in ends) * step
         bits = 96 + 2.0 * math.log2(max(1.0 / step, 1.0)) - math.log2(self.target) + 1.5 * far
+        lowest, last = (sum(part.times * pair[i] for part, pair in zip(self.parts, ends, strict=True)) for i in (0, 1))
+        first = math.floor(low / step)
+        if lowest >= first - 0.1 * places:  # nothing is left of the window then
+            first = min(first, lowest)
+        if places <= last - first <= 1.3 * places:  # nothing is right of it
+            places = 256 * math.ceil((last - first + 1) / 256)
         return {
-            "step": f"{step:.9e}".replace("e+", "e"),
+            "step": f"{step:.17e}".replace("e+", "e"),
             "places": places,
-            "first": math.floor(low / step),
+            "first": first,
             "tilt": f"{self.window.tilt:.6e}".replace("e+", "e"),
             "bits": 32 * math.ceil(bits / 32.0),
             "lattices": [list(pair) for pair in ends],
@@ -131,7 +182,10 @@ class Direction:
         return curve.epsilon(given) if asked == "epsilon" else curve.delta(given)
 
     def places(self, values: tuple[float, ...], miss: float) -> int:
-        """Places at which a number is off by `miss` at most, from its values at FIRST and at twice as many."""
+        """Places at which a number is off by `miss` at most, from its values at FIRST and at twice as many.
+
+        Chords miss by the square of their length, where losses are not a few large atoms.
+        """
         off = 4.0 / 3.0 * max(values[0] - values[1], 0.0)
         wanted = FIRST * math.sqrt(off / miss) if off < math.inf else MOST_PLACES
         return min(1 << max(math.ceil(math.log2(max(wanted, 1.0))), 13), MOST_PLACES)

@@ -88,6 +88,10 @@ def owners(n: Numbers) -> str:
 def verdict(n: Numbers) -> str:
     """Why the guarantee protects nobody; empty where it may."""
     tpr, records = n["tpr_at_fpr"][0.01], n["run"].get("records")
+    if n.get("audit", {}).get("refuted"):
+        return (
+            f"An audit refutes this guarantee, with confidence {_confidence(n)}: the run is not what it is said to be."
+        )
     if n["epsilon"] == math.inf:
         return f"No finite ε is proved at δ = {power(n['delta'])}: at this δ nothing is promised."
     if tpr > WEAK:
@@ -98,6 +102,10 @@ def verdict(n: Numbers) -> str:
     if records and n["delta"] * records >= 1.0:
         return "This guarantee protects nobody: who publishes one record in full, drawn at random, keeps it at this δ."
     return ""
+
+
+def _confidence(n: Numbers) -> str:
+    return f"{digits_down(100.0 * n['audit']['confidence'], 6)} %"
 
 
 def differ(n: Numbers) -> str:
@@ -316,6 +324,14 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
     if n["neighbors"] in ("add", "remove"):
         both = "What an attacker can do, above, counts both"
         yield f"That is one direction. The reverse is not promised: neighbors add_remove promises both. {both}."
+    if known := n.get("certificate"):
+        told = f"ε ≤ {known['epsilon']} at δ = {known['delta']}"
+        yield f"A program of 200 lines proves it in ball arithmetic, without this library's engine: {told}."
+        yield f"The certificate (SHA-256 {known['sha256']}) is proved again by `fastacct verify FILE` or checker.py."
+    if found := n.get("audit"):
+        shown = f"shown by an audit: at least {digits_down(found['shown'], _DIGITS)} ({_confidence(n)})"
+        end = f"the guarantee is {'' if found['refuted'] else 'not '}refuted"
+        yield f"Proved: at most {at_most(n['epsilon'])}; {shown}; {end}."
     yield "Smaller ε is safer, and 0 is no change at all. δ allows for outcomes so rare that ε need not hold for them."
     if n["epsilon"] == math.inf:
         return

@@ -6,6 +6,7 @@ The numbers are of `numbers.py`, the sentences and tables of `sections.py`; temp
 from __future__ import annotations
 
 import datetime
+import hashlib
 import math
 import re
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import fastacct.plot as plot
 from fastacct.accountants.question import as_process
+from fastacct.audit import compare
+from fastacct.certificate import Certificate, certify
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, refuse_existing
 from fastacct.core.inputs import POSITIVE, as_choice, as_number
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     import os
 
     from fastacct.accountants.question import Job
+    from fastacct.audit.shared import Audit
     from fastacct.mechanisms.process import Process
 
 FORMATS: Final = {
@@ -74,6 +78,8 @@ class Report(Record):
     neighbors: Relation
     numbers: Numbers
     """All numbers, as JSON has them."""
+    certificate: Certificate | None = None
+    """If one was asked for; `save` it beside the report."""
 
     @cached
     def sections(self) -> tuple[Section, ...]:
@@ -180,6 +186,8 @@ def report(
     date: str | datetime.date | None = None,
     vouched_by: str | None = None,
     clipping_norm: float | None = None,
+    certificate: bool = False,
+    audit: Audit | None = None,
     **run: Unpack[Run],
 ) -> Report:
     """A report for those who have to rely on a number: what it promises, to whom, and what it does not promise.
@@ -202,6 +210,10 @@ def report(
     date : str such as "2026-11-28" or datetime.date, optional
     clipping_norm : float, optional
         Of gradients; epsilon does not depend on it.
+    certificate : bool
+        True: prove the epsilon by `fastacct.certify`, too, in seconds; extra `certificate`.
+    audit : result of `fastacct.audit.scores`, `one_run` or `sequential`, optional
+        What an attack showed of the run: it is printed beside what is proved.
     neighbors : str
         As in `dpsgd.epsilon`.
     noise_multiplier, sample_rate, steps, records, batch_size, epochs, sampling, ...
@@ -242,8 +254,15 @@ def report(
     at = float(share)
     numbers = numbers_of(whole, at, relation, run, is_run=job is None)
     numbers |= {"about": about, "told": run_in_words(run) if job is None else {}}
+    known = certify(whole, delta=at, neighbors=relation) if certificate else None
+    if known is not None:
+        digest = hashlib.sha256(known.text.encode()).hexdigest()
+        numbers["certificate"] = {"epsilon": known.epsilon, "delta": known.delta, "sha256": digest}
+    if audit is not None:
+        found = compare(audit, whole, delta=at, neighbors=relation)
+        numbers["audit"] = {"shown": found.shown, "confidence": found.confidence, "refuted": found.refuted}
     numbers |= {"summary": summary(numbers), "verdict": verdict(numbers)}
-    return Report(str(about.pop("title")), whole, at, relation, numbers)
+    return Report(str(about.pop("title")), whole, at, relation, numbers, known)
 
 
 def _text(name: str, value: object) -> str:

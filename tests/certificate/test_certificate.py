@@ -14,6 +14,7 @@ from fastacct.certificate import checker
 from fastacct.certificate.describe import releases, text_of
 
 CHECKER = Path(checker.__file__)
+BATCHES, LINE = CHECKER.with_name("batches.py"), CHECKER.with_name("line.py")
 RUN = fa.Gaussian(1.0408).poisson(0.01024) * 2930
 JOBS = {
     "laplace": (fa.Laplace(5.0) * 100, "add_remove"),
@@ -32,6 +33,24 @@ JOBS = {
     "sampled guarantee": (fa.ApproxDP(0.5, 1e-8).poisson(0.1) * 30, "add_remove"),
     "many kinds": (fa.DiscreteGaussian(3.37, 2) + fa.DiscreteLaplace(8.03, 2) * 41 + fa.PureDP(0.1) * 3, "add_remove"),
     "shuffled": (fa.Gaussian(3.0).shuffled(20) * 4, "zero_out"),
+    "group": (fa.Gaussian(1.5).poisson(0.05).group(3) * 40, "add_remove"),
+    "group, replaced": (fa.Gaussian(3.0).poisson(0.05).group(2) * 40, "replace_one"),
+    "group of all": (fa.Gaussian(9.0).group(3) * 4 + fa.Laplace(20.0).group(3), "add_remove"),
+    "sampled as a group": (fa.Gaussian(3.0).group(2).poisson(0.1) * 20, "add_remove"),
+    "group of guarantees": (fa.PureDP(0.1).group(2) * 9, "replace_one"),
+    "fixed size": (fa.Gaussian(2.0).fixed_size(10, 1000) * 100, "add_remove"),
+    "fixed size, replaced": (fa.Gaussian(2.0).fixed_size(10, 1000) * 100, "replace_one"),
+    "fixed size, zeroed": (fa.Gaussian(2.0).fixed_size(10, 1000) * 100, "zero_out"),
+    "group of a fixed size": (fa.Gaussian(4.0).fixed_size(10, 100).group(2) * 20, "replace_one"),
+    "all records": (fa.Gaussian(4.0).fixed_size(100, 100) * 2, "add_remove"),
+    "with replacement": (fa.Gaussian(2.0).with_replacement(10, 1000) * 100, "add_remove"),
+    "with replacement, replaced": (fa.Gaussian(4.0).with_replacement(10, 1000) * 50, "replace_one"),
+    "at most": (fa.Gaussian(1.0).poisson(0.01, at_most=16, records=1000) * 100, "add_remove"),
+    "at most, zeroed": (fa.Gaussian(2.0).poisson(0.01, at_most=16, records=1000) * 100, "zero_out"),
+    "mixture": (fa.GaussianMixture(4.0, [(0.9, 0.0), (0.1, 2.0)], [(0.7, 0.0), (0.3, -1.0)]) * 20, "add_remove"),
+    "one step of an epoch": (fa.Gaussian(4.0).allocation(1) * 3, "add_remove"),
+    "a step that is kept": (fa.Gaussian(4.0).allocation(6, selected=6) * 1, "zero_out"),
+    "tree": (fa.TreeAggregation(8.0, 100) * 1, "replace_one"),
     "table": (fa.from_pmf([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]) * 20, "add_remove"),
     "lopsided table": (fa.from_pmf([0.5, 0.5, 0.0], [0.25, 0.625, 0.125]).poisson(0.2) * 20, "remove"),
     "lopsided table, added": (fa.from_pmf([0.5, 0.5, 0.0], [0.25, 0.625, 0.125]) * 2, "add"),
@@ -47,10 +66,55 @@ def test_what_is_proved_is_just_above_the_engine(name: str) -> None:
     assert bounds.lower <= float(found.epsilon) <= bounds.upper * (1.0 + 3e-3) + 1e-6
 
 
+AT_THE_END = {
+    "the largest loss": (fa.DiscreteLaplace(6.82, 3) * 3, 1e-10, "1.31966"),
+    "one of a sum": (fa.Laplace(2.0) * 2, 1e-60, "1.00001"),
+    "a table": (fa.from_pmf([0.6, 0.25, 0.15], [0.3, 0.3, 0.4]) * 2, 1e-9, "1.96167"),
+    "its own delta": (fa.ApproxDP(0.5, 1e-6) * 1, 1e-6, "0.5"),
+    "the sum of deltas": (fa.ApproxDP(0.5, 1e-6) * 3, 3e-6, "1.5"),
+    "pure": (fa.PureDP(0.3) * 3 + fa.ApproxDP(0.1, 1e-7), 1e-7, "1"),
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_END)
+def test_an_epsilon_that_is_nearly_the_largest_loss_is_proved(name: str) -> None:
+    job, delta, epsilon = AT_THE_END[name]
+    assert fa.certify(job, delta=delta).epsilon == epsilon
+
+
+def test_guarantees_add_up_to_a_delta() -> None:
+    assert fa.certify(fa.ApproxDP(0.5, 1e-6) * 3, epsilon=1.5).delta == "0.000003"
+    assert float(fa.certify(fa.ApproxDP(0.5, 1e-6) * 3, epsilon=1.4).delta) > 1e-2
+
+
 def test_five_digits_are_five_digits() -> None:
     found = fa.certify(RUN, delta=1e-5)
     bounds = fa.epsilon_bounds(RUN, delta=1e-5)
     assert bounds.lower <= float(found.epsilon) <= bounds.upper * (1.0 + 2e-5)
+
+
+LINES = {
+    "sampled": (RUN, "add_remove", 1e-5, 10),
+    "replaced": (fa.Gaussian(2.0).poisson(0.05) * 100, "replace_one", 1e-6, 9),
+    "group": (fa.Gaussian(3.0).poisson(0.05).group(2) * 100, "zero_out", 1e-6, 9),
+    "fixed size": (fa.Gaussian(4.0).fixed_size(100, 1000) * 50, "remove", 1e-5, 8),
+    "beside Laplace noise": (fa.Gaussian(2.0).poisson(0.2) * 50 + fa.Laplace(20.0) * 3, "add", 1e-4, 8),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_many_digits_are_proved_on_a_line(name: str) -> None:
+    job, relation, delta, digits = LINES[name]
+    found = fa.certify(job, delta=delta, neighbors=relation, digits=digits)
+    bounds = fa.epsilon_bounds(job, delta=delta, neighbors=relation)
+    assert bounds.lower <= float(found.epsilon) <= bounds.upper * (1.0 + 20.0 * 10.0**-digits)
+
+
+def test_many_digits_of_other_noise_are_refused() -> None:
+    with pytest.raises(ValueError, match="more than 7 digits are proved of Gaussian noise"):
+        fa.certify(fa.PureDP(0.1) * 9, delta=1e-6, digits=9)
+    with pytest.raises(ValueError, match="more than 7 digits are proved of Gaussian noise"):
+        fa.certify(fa.Gaussian(1.0).poisson(0.1, at_most=9, records=50) * 9, delta=1e-6, digits=9)
 
 
 def test_a_delta_is_proved() -> None:
@@ -68,27 +132,31 @@ def test_more_digits_are_closer() -> None:
     assert 0.0 <= off[1] < 1e-5 < off[0] < 1e-2
 
 
-def test_the_program_runs_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "proved"), [("laplace", "10.2"), ("group of all", "3.1"), ("at most", "4.9")])
+def test_the_program_runs_alone(name: str, proved: str, tmp_path: Path) -> None:
     """From a folder where there is no fastacct, isolated from the paths of this process."""
-    path = fa.certify(JOBS["laplace"][0], delta=1e-6).save(tmp_path / "run.json")
-    (tmp_path / "checker.py").write_text(CHECKER.read_text())
+    path = fa.certify(JOBS[name][0], delta=1e-6, digits=3).save(tmp_path / "run.json")
+    for file in (CHECKER, BATCHES, LINE):
+        (tmp_path / file.name).write_text(file.read_text())
     command = [sys.executable, "-c", _ALONE, str(tmp_path / "checker.py"), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("proved: epsilon <= 10.2766 at delta = 0.000001")
+    assert done.stdout.startswith(f"proved: epsilon <= {proved}")
 
 
 _ALONE = """
 import runpy, sys
 sys.modules["fastacct"] = sys.modules["numpy"] = None  # whoever imports them fails
 sys.argv = sys.argv[1:]
+sys.path.insert(0, ".")  # as `python checker.py` does
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def test_the_program_is_short_and_needs_flint_alone() -> None:
-    text = CHECKER.read_text()
-    assert len(text.splitlines()) <= 200
+@pytest.mark.parametrize(("file", "most"), [(CHECKER, 200), (BATCHES, 160), (LINE, 120)])
+def test_the_program_is_short_and_needs_flint_alone(file: Path, most: int) -> None:
+    text = file.read_text()
+    assert len(text.splitlines()) <= most
     names = {
         name.partition(".")[0]
         for node in ast.walk(ast.parse(text))
@@ -181,6 +249,33 @@ CANARIES = {
     "2^40 places": _set("proof/remove/places", 2**40),
     "few bits": _set("proof/remove/bits", 8),
     "1e9 bits": _set("proof/remove/bits", 10**9),
+    "no proof": _set("proof", []),
+    "a proof that is a word": _set("proof", "believe me"),
+    "guarantees that are none": _set("proof", "guarantees add up"),
+    "a group": _set("releases/1/group", 2),
+    "a group of nobody": _set("releases/1/group", 0),
+    "a smaller group than one": _set("releases/1/group", "1/2"),
+    "a batch of another kind": _set("releases/1/fixed", [1, 1000]),
+    "draws beside a sample": _set("releases/1/draws", [1, 1000]),
+    "at most so many, of fewer": _set("releases/1/at_most", [100, 10]),
+    "at most so few that others give way": _set("releases/1/at_most", [1, 1000]),
+    "a batch of all records": _set("releases/1", {"count": 300, "gaussian": "1", "fixed": [10, 10]}),
+    "a batch of more records": _set("releases/1", {"count": 300, "gaussian": "1", "fixed": [20, 10]}),
+    "a larger batch": _set("releases/1", {"count": 300, "gaussian": "1", "fixed": [10, 1000]}),
+    "a batch of Laplace noise": _set("releases/0", {"count": 3, "laplace": "20", "fixed": [10, 1000]}),
+    "a mixture that is sampled": _set(
+        "releases/1", {"count": 1, "mixture": "9", "p": [["1", "1"]], "q": [["1", "0"]], "poisson": "0.1"}
+    ),
+    "a mixture of more than everything": _set(
+        "releases/1", {"count": 1, "mixture": "9", "p": [["1", "0"], ["1", "1"]], "q": [["1", "0"]]}
+    ),
+    "a mixture of nothing": _set("releases/1", {"count": 1, "mixture": "9", "p": [], "q": []}),
+    "a mixture at 0": _set("releases/1", {"count": 1, "mixture": "9", "p": [["1", "0"]], "q": [["1", "1"]]}),
+    "a mixture without noise": _set("releases/1", {"count": 1, "mixture": "0", "p": [["1", "1"]], "q": [["1", "0"]]}),
+    "noise on whole numbers far out": _set(
+        "releases/1", {"count": 1, "skellam": "9", "sensitivity": 1, "reach": 10**9}
+    ),
+    "a reach that is too short": _set("releases/1", {"count": 1, "skellam": "9", "sensitivity": 1, "reach": 3}),
     "another format": _set("format", "fastacct certificate 2"),
 }
 
@@ -193,8 +288,75 @@ def test_what_is_wrong_is_not_proved(name: str, document: dict) -> None:
         checker.proved(json.dumps(changed))
 
 
+@pytest.fixture(scope="module")
+def line() -> dict:
+    job = fa.Laplace(20.0) * 3 + fa.Gaussian(2.0).poisson(0.2) * 50
+    return json.loads(fa.certify(job, delta=1e-4, neighbors="remove", digits=8).text)
+
+
+OFF_THE_LINE = {
+    "1e-7 below the truth": _set("epsilon", lambda text: _less(text, 1.0 - 1e-7)),
+    "less delta": _set("delta", lambda text: _less(text, 0.999)),
+    "one release more": _set("releases/1/count", 51),
+    "less noise": _set("releases/1/gaussian", "1.999"),
+    "a larger rate": _set("releases/1/poisson", "0.2001"),
+    "no sample": lambda document: document["releases"][1].pop("poisson"),
+    "less Laplace noise": _set("releases/0/laplace", "19"),
+    "a group": _set("releases/1/group", 2),
+    "another relation": _set("relation", "replace_one"),
+    "few nodes": _set("proof/remove/nodes", 4),
+    "no nodes": _set("proof/remove/nodes", 0),
+    "1e9 nodes": _set("proof/remove/nodes", 10**9),
+    "a line at 1": _set("proof/remove/line", "1"),
+    "a line left of 1": _set("proof/remove/line", "0.5"),
+    "a line far right": _set("proof/remove/line", "1000"),
+    "a step that is wide": _set("proof/remove/step", lambda text: _less(text, 3.0)),
+    "a step of 0": _set("proof/remove/step", "0"),
+    "a short reach": _set("proof/remove/reach", "3"),
+    "no reach": _set("proof/remove/reach", "0"),
+    "a late cut": _set("proof/remove/cuts", ["0.5", "0.99"]),
+    "a cut left out": _set("proof/remove/cuts", ["0.5"]),
+    "few bits": _set("proof/remove/bits", 16),
+    "a kind it does not know": _set("releases/0", {"count": 3, "guarantee": ["0.05", "0"]}),
+    "a sample of Laplace noise": _set("releases/0/poisson", "0.5"),
+    "at most so many": _set("releases/1/at_most", [10, 100]),
+}
+
+
+@pytest.mark.parametrize("name", OFF_THE_LINE)
+def test_what_is_wrong_is_not_proved_on_a_line(name: str, line: dict) -> None:
+    changed = copy.deepcopy(line)
+    OFF_THE_LINE[name](changed)
+    with pytest.raises((ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
+        checker.proved(json.dumps(changed))
+
+
 def test_the_document_of_the_canaries_is_proved(document: dict) -> None:
     assert checker.proved(json.dumps(document)).startswith("proved: ")
+
+
+def _guarantees() -> dict:
+    return json.loads(fa.certify(fa.ApproxDP(0.5, 1e-6) * 3 + fa.PureDP(0.1), delta=3e-6).text)
+
+
+SUMS = {
+    "less than the sum": _set("epsilon", "1.59"),
+    "less than all deltas": _set("delta", "0.0000029"),
+    "one more": _set("releases/0/count", 4),
+    "a count below 0": _set("releases/1/count", -1),
+    "another kind": lambda document: document["releases"].append({"count": 1, "laplace": "1000"}),
+    "a sample": _set("releases/0/poisson", "0.1"),
+    "nothing": _set("releases", []),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_guarantees_add_up_to_no_less(name: str) -> None:
+    document = _guarantees()
+    assert checker.proved(json.dumps(document)).startswith("proved: epsilon <= 1.6 at delta = 0.000003")
+    SUMS[name](document)
+    with pytest.raises(ValueError, match=r"."):
+        checker.proved(json.dumps(document))
 
 
 def test_a_key_twice_is_refused(document: dict) -> None:
@@ -222,10 +384,11 @@ def test_what_is_no_certificate_says_so(text: str) -> None:
 @pytest.mark.parametrize(
     ("job", "relation", "name"),
     [
-        (fa.Gaussian(1.0).fixed_size(5, 100) * 3, "replace_one", "fixed_size"),
         (fa.Gaussian(1.0).allocation(10) * 1, "add_remove", "allocation"),
         (fa.ZCDP(0.1) * 1, "add_remove", "ZCDP"),
-        (fa.Gaussian(1.0).poisson(0.1).group(3) * 2, "add_remove", "group"),
+        (fa.Gaussian(1.0).allocation(10, selected=2) * 1, "add_remove", "allocation"),
+        (fa.GaussianMixture(2.0, [(0.5, 0.0), (0.5, 1.0)]).poisson(0.1) * 2, "add_remove", "GaussianMixture"),
+        (fa.Gaussian(1.0).fixed_size(9, 10).group(2) * 2, "add_remove", "fixed_size"),
         (fa.RandomizedResponse(1.0) * 2, "zero_out", "RandomizedResponse"),
     ],
 )
@@ -240,7 +403,7 @@ def test_arguments() -> None:
         fa.certify(job)
     with pytest.raises(TypeError, match="give delta"):
         fa.certify(job, delta=1e-6, epsilon=1.0)
-    with pytest.raises(ValueError, match=r"digits = 9 is out of range"):
-        fa.certify(job, delta=1e-6, digits=9)
+    with pytest.raises(ValueError, match=r"digits = 13 is out of range"):
+        fa.certify(job, delta=1e-6, digits=13)
     with pytest.raises(ValueError, match="of one job"):
         fa.certify(fa.Laplace([5.0, 6.0]) * 3, delta=1e-6)

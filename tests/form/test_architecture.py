@@ -12,8 +12,9 @@ DESIGN = ROOT / "docs" / "design.md"
 MOST_LINES = 400
 PATH_FILES, PATH_LINES, PATH_BYTES = 8, 2000, 120_000
 MAY_IMPORT_THE_ROOT = ("compat",)
-LOADS_BY_NAME = ("fastacct", "fastacct.core.extras")
-"""The package root, for names that are loaded at first use, and the importer of optional libraries."""
+LOADS_BY_NAME = ("fastacct", "fastacct.core.extras", "fastacct.certificate.checker")
+"""The package root, for names that are loaded at first use; the importer of optional libraries; a program that runs
+without the package, and finds its second file beside itself."""
 
 
 def rows(heading):

@@ -1,5 +1,6 @@
 """Reports and plans: their numbers are those of the verbs, and every format says what they are."""
 
+import hashlib
 import json
 import math
 import re
@@ -342,3 +343,28 @@ def test_a_report_asks_no_epsilon_twice(monkeypatch):
     numbers = fa.report(job, delta=1e-5).numbers
     assert len(asked) == len(set(asked))
     assert numbers["epsilon_at"] == {d: fa.epsilon(job, delta=d) for d in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)}
+
+
+def test_a_certificate_and_an_audit_stand_beside_what_is_proved():
+    audit = fa.audit.one_run(1000, guesses=200, right=150)
+    found = fa.report(fa.Laplace(1.0) * 2, delta=1e-6, certificate=True, audit=audit)
+    text, known = " ".join(found.part("What is guaranteed").sentences), found.certificate
+    assert known is not None
+    assert known.verify().startswith("proved: epsilon <= 2.0")
+    assert f"ε ≤ {known.epsilon} at δ = 0.000001" in text
+    assert f"SHA-256 {hashlib.sha256(known.text.encode()).hexdigest()}" in text
+    assert "Proved: at most 2; shown by an audit: at least 0.821 (95 %); the guarantee is not refuted." in text
+    assert found.numbers["audit"]["shown"] == audit.epsilon(1e-6)
+    assert known.epsilon in found.render("html")
+
+
+def test_a_report_begins_with_an_audit_that_refutes_it():
+    found = fa.report(fa.Gaussian(4.0), delta=1e-6, audit=fa.audit.one_run(1000, guesses=200, right=200))
+    assert found.verdict.startswith("An audit refutes this guarantee, with confidence 95 %")
+    assert found.verdict in found.summary
+    assert found.certificate is None
+
+
+def test_a_report_refuses_a_certificate_that_there_is_not():
+    with pytest.raises(ValueError, match=r"ZCDP.*has no certificate"):
+        fa.report(fa.ZCDP(0.1), delta=1e-6, certificate=True)

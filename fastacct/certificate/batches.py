@@ -1,0 +1,152 @@
+"""Gaussian noise on a random batch, or with random means: delta(y) in balls, direction remove; for `checker.py`.
+
+Noise N(0, noise^2), contributions of norm at most 1.  How many of a group are drawn is random, and does not depend on
+data.  Of a Poisson sample each counts once; in a batch of m of n records, or of d draws from n, each that is drawn
+takes the place of another one, which moves the sum by up to 2.  docs/algorithms/batches.md has the theorems.
+
+* Mixtures: P a sum of normal distributions with means >= 0, Q one with means <= 0.  Their ratio r = P/Q rises with x,
+  and at y = r(x) delta is P(x, inf) - y Q(x, inf).  The slope of delta is between -1 and 0: for y near r(x) it is at
+  least P(x, inf) - y Q(x, inf), a tangent, and at most 2 |r(x) - y| above.  So it does not matter how x is found.
+* A batch that keeps its size, a record of which is replaced or zeroed: delta(y) <= sum of P[c] delta_c((y - 1 + r)/r)
+  for y >= 1, r = P[c > 0], delta_c that of N(2 c) against N(0), in both directions (Balle, Barthe, Gaboardi 2018).
+  For y < 1 it is 1 - y + y delta(1/y): the pair that is its own mirror image composes (Zhu, Dong, Wang 2022).
+* A Poisson sample that keeps at most B records: it is revealed whether B others were drawn, with probability tau.
+"""
+
+from flint import arb, ctx
+
+
+def require(truth, message):
+    if not truth:
+        raise ValueError(message)
+
+
+def above(x):  # the mass of a standard normal distribution
+    return (x / arb(2).sqrt()).erfc() / 2
+
+
+def total(weighted):
+    return sum((weight for weight, _ in weighted), arb())
+
+
+def mixture(noise, p, q):
+    """[(weight, mean)] of P and Q; what P lacks has an infinite loss, what Q lacks is never seen under P."""
+    lowest, near = min(mean for _, mean in q), [arb(), arb()]
+    least = total(part for part in p if part[1] == lowest) / total(part for part in q if part[1] == lowest)
+
+    moved = [part for part in p if part[1] > 0]
+    scaled = [[(w * (-(arb(m) ** 2) / (2 * noise**2)).exp(), m / noise**2, m) for w, m in side] for side in (p, q)]
+
+    def density(side, x):  # over that of N(0), and times the means
+        each = [(weight * (x * rise).exp(), mean) for weight, rise, mean in scaled[side]]
+        return total(each), sum((one * mean for one, mean in each), arb())
+
+    def delta(y):
+        if not y > least:
+            known = 1 - y * total(q)
+            return known if y <= least else known.union(1 - least * total(q))
+        x = near[0] + near[1]
+        if len(moved) == len(q) == 1:  # known, where Q is one normal distribution
+            x = (noise**2 * ((y - least) / moved[0][0]).log() / moved[0][1] + moved[0][1] / arb(2)).mid()
+        for i in range(99):  # Newton's steps on log r(x) = log y, from where the last two x lead
+            (a, rise), (b, fall) = density(0, x), density(1, x)
+            off = (a / (b * y)).log()
+            if not off.is_finite() or abs(off) < arb(2) ** (24 - ctx.prec):
+                break
+            x = (x - (noise**2 * off / (rise / a - fall / b)).min(noise * 2**i).max(-noise * 2**i)).mid()
+        near[:] = x, x - near[0]
+        tails = [total((weight * above((x - mean) / noise), mean) for weight, mean in side) for side in (p, q)]
+        tangent = 1 - total(p) + tails[0] - y * tails[1]
+        return tangent.union(tangent + 2 * abs(a / b - y))
+
+    return delta
+
+
+def counts(first, ratio, most):
+    """Probabilities of 0, 1, ... from the first one and their ratios, until what is left does not matter."""
+    found, left = [first], 1 - first
+    while len(found) <= min(most, 250) and not left < arb(2) ** -min(ctx.prec - 64, 256):
+        found.append(found[-1] * ratio(len(found) - 1))
+        left -= found[-1]
+    return found
+
+
+def drawn(size, rate):
+    """Each with this probability."""
+    return counts((1 - rate) ** size, lambda c: rate / (1 - rate) * (size - c) / (c + 1), size)
+
+
+def held(size, batch, records):
+    """By a batch that is drawn without replacement."""
+    first, left = arb(1), records - batch
+    for i in range(size):
+        first *= arb(left - i) / (records - i)
+    return counts(first, lambda c: arb((size - c) * (batch - c)) / ((c + 1) * (left - size + c + 1)), min(size, batch))
+
+
+def staying(noise, chances):
+    """Of a batch that keeps its size, a group of which is replaced, by the number of places that it takes."""
+    r, lacking = 1 - chances[0], 1 - sum(chances)
+    of = [(chances[c], mixture(noise, [(arb(1), 2 * c)], [(arb(1), 0)])) for c in range(1, len(chances))]
+    half = lambda y: lacking + sum(weight * delta((y - 1 + r) / r) for weight, delta in of)
+
+    def delta(y):
+        if y > 1:
+            return half(y)
+        mirrored = 1 - y + y * half(1 / y)
+        return mirrored if y < 1 else mirrored.union(half(y))
+
+    return delta
+
+
+def places(release, exact, whole):
+    """Noise, the chances that 0, 1, ... of a group are drawn, and how far each moves the sum."""
+    noise, size, rate = arb(exact(release["gaussian"])), whole(release.get("group", 1), "group", 1, 10**4), arb(1)
+    pair = next((name for name in ("fixed", "draws") if name in release), None)
+    require(set(release) <= {"count", "gaussian", "group", pair or "poisson", "at_most"}, "drawn in two ways")
+    if pair:
+        drawn_of, records = (whole(number, pair, 1, 10**9) for number in release[pair])
+        require(size + (drawn_of if pair == "fixed" else 1) <= records, "there are too few records")
+        return noise, held(size, drawn_of, records) if pair == "fixed" else drawn(drawn_of, arb(size) / records), 2
+    if "poisson" not in release:
+        return noise, [arb()] * size + [arb(1)], 1
+    rate = arb(exact(release["poisson"]))
+    require(rate > 0 and rate < 1, "poisson")
+    return noise, drawn(size, rate), 1
+
+
+def normals(release, relation, exact, whole):
+    """Noise, and P and Q as [(weight, mean)]."""
+    if "mixture" in release:
+        require(set(release) == {"count", "mixture", "p", "q"} and relation != "replace_one", "not a mixture like that")
+        p, q = ([(arb(exact(weight)), exact(mean)) for weight, mean in release[side]] for side in "pq")
+        require(all(sum(exact(weight) for weight, _ in release[side]) <= 1 for side in "pq"), "weights are more than 1")
+        require(max(mean for _, mean in p) > 0, "P of a mixture is at 0")
+        return arb(exact(release["mixture"])), p, [(weight, -mean) for weight, mean in q]
+    noise, chances, far = places(release, exact, whole)
+    require(far == 1 or relation in ("add_remove", "add", "remove"), "its records keep their places")
+    p = [(weight, far * c) for c, weight in enumerate(chances) if weight > 0]
+    return noise, p, [(weight, -mean) for weight, mean in p] if relation == "replace_one" else [(arb(1), 0)]
+
+
+def one_batch(release, relation, exact, whole):
+    """delta(y) of a release; `exact` and `whole` read numbers."""
+    stays = relation in ("replace_one", "zero_out")
+    if stays and ("fixed" in release or "draws" in release):
+        require("at_most" not in release, "drawn in two ways")
+        return staying(*places(release, exact, whole)[:2])
+    own = mixture(*normals(release, relation, exact, whole))
+    if "at_most" not in release:
+        return own
+    (most, records), rate = release["at_most"], arb(exact(release["poisson"]))
+    require(
+        release.get("group", 1) == 1 and whole(most, "at_most", 1, 10**9) < whole(records, "at_most", 2, 10**9),
+        "at_most",
+    )
+    tau, more = (rate.beta_lower(b, records - most, regularized=True) for b in (most, most + 1))
+    kept = most * more / (records * tau)  # of the record, given that so many others were drawn; never more than `rate`
+    kept = kept.min(rate) if kept.is_finite() else rate
+    p = [(1 - kept, 0), (kept, 2)]
+    noise = arb(exact(release["gaussian"]))
+    other = staying(noise, [1 - kept, kept]) if stays else mixture(noise, p, [(arb(1), 0)])
+    return lambda y: (1 - tau) * own(y) + tau * other(y)
