@@ -33,6 +33,8 @@ def proved(live: Seen, neighbors: object) -> LoaderGuide:
     guide, relation = guide_of(live), as_relation(neighbors)
     if not guide.neighbors:
         raise ValueError(f"loader {live.name}: {guide.call}")
+    if live.is_guessed:
+        raise ValueError(f"loader {live.name}: {guide.notes[0]} Batches that are known have no amplification")
     if relation not in guide.neighbors and not (relation in ("add", "remove") and "add_remove" in guide.neighbors):
         raise refuse(live.name, relation, guide.neighbors)  # type: ignore[arg-type]
     return guide

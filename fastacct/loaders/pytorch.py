@@ -17,6 +17,7 @@ __all__ = ["dataloader", "private", "shard"]
 _BATCHES: Final = "torch.utils.data.sampler.BatchSampler"
 _POISSON: Final = "opacus.utils.uniform_sampler.UniformWithReplacementSampler"
 _POISSON_OF_WORKERS: Final = "opacus.utils.uniform_sampler.DistributedUniformWithReplacementSampler"
+_STREAM: Final = "torch.utils.data.dataloader._InfiniteConstantSampler"
 _SEEDABLE: Final = "accelerate.data_loader.SeedableRandomSampler"
 _SEQUENTIAL: Final = "torch.utils.data.sampler.SequentialSampler"
 _SUBSET: Final = "torch.utils.data.sampler.SubsetRandomSampler"
@@ -63,8 +64,7 @@ def _sampler(sampler: Foreign, size: int, drops: bool) -> Seen:
     if kind == _WEIGHTED:
         return Seen("", TORCH, {"weighted": True}, {}, 0)
     if kind not in _SAMPLERS:
-        is_stream = kind == "torch.utils.data.dataloader._InfiniteConstantSampler"
-        raise refusal(sampler, "a stream has an order of its own" if is_stream else "")
+        raise refusal(sampler, "a stream has an order of its own" if kind == _STREAM else "")
     records, notes = len(sampler.data_source), of_seed(_seed(sampler))
     if sampler.replacement:
         most = -(-(2**32) // records)  # of 32 bits modulo the records
@@ -105,6 +105,8 @@ def _of_accelerate(shard: Foreign, loader: Foreign, synchronized: Foreign) -> Se
         raise refusal(sampler, "among the workers of Accelerate it is not known")
     if not is_common and (synchronized is None or synchronized is not sampler.generator):
         raise refusal(sampler, "each worker may draw an order of its own: use_seedable_sampler=True")
+    if one.unit == "epochs" and is_common and workers > 1 and sampler.initial_seed >= 2**32:
+        raise refusal(sampler, "nobody seeded this process, so that each worker has an order of its own: call set_seed")
     size = inner.batch_size * (1 if shard.split_batches else workers)
     drawn = len(sampler)
     if shard.even_batches and not inner.drop_last and drawn < size:
@@ -166,7 +168,7 @@ def private(loader: Foreign, kind: str) -> Seen:
         return dataloader(loader)._replace(name=kind)
     if kind != LOADER:
         raise refusal(loader, "Opacus takes a DataLoader of PyTorch")
-    if _world() > 1 or not hasattr(loader.dataset, "__getitem__") or loader.batch_sampler is None:
+    if _world() > 1 or name_of(loader.sampler) == _STREAM or loader.batch_sampler is None:
         raise refusal(loader, "Opacus' sampler is known for one worker and a data set with a length")
     _refuse_repeats(loader.dataset)
     rate = 1.0 / len(loader)

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 TORCH: Final = "torch.utils.data.DataLoader"
 """The entry of the table for PyTorch's loader."""
 LOADER: Final = "torch.utils.data.dataloader.DataLoader"
+_PUBLIC: Final = "which everybody knows"
 _PUBLIC_SEEDS: Final = (0, 42, 67280421310721)
 """Of DistributedSampler, of transformers.Trainer, and of a torch.Generator that nobody seeded."""
 _HOMES: Final = (
@@ -55,6 +56,11 @@ class Seen(NamedTuple):
     asks: tuple[str, ...] = ()
     """Keywords that it does not know, and a run needs."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_guessed(self) -> bool:
+        """Whether everybody knows who is in a batch, where the number holds for those who do not."""
+        return not self.is_pass and any(_PUBLIC in note for note in self.notes)
 
     @property
     def is_by_steps(self) -> bool:
@@ -104,5 +110,5 @@ def of_seed(seed: int | None) -> tuple[str, ...]:
     """What is to be said of a seed."""
     if seed is None:
         return ()
-    known = "which everybody knows, and" if seed in _PUBLIC_SEEDS else "and"
+    known = f"{_PUBLIC}, and" if seed in _PUBLIC_SEEDS else "and"
     return (f"Its seed is {seed}, {known} who knows it knows the batches: take a secret one.",)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import fastacct as fa
+from fastacct.training import Meter
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch.utils import data  # noqa: E402
@@ -137,3 +138,39 @@ def test_what_is_not_known_is_refused_and_told_what_to_say(name):
     for relation in ANY:
         with pytest.raises(ValueError, match="nothing is known"):
             fa.dpsgd.epsilon(loader=live, noise_multiplier=1.0, epochs=1, delta=1e-3, neighbors=relation)
+
+
+def test_workers_of_accelerate_that_nobody_seeded_have_orders_of_their_own():
+    live = shards(list(range(8)), 2)[0]
+    assert fa.loader_guide(live).sampling == "shuffled"
+    live.batch_sampler.batch_sampler.sampler.initial_seed = 8415095072222033647  # of a new process
+    with pytest.raises(ValueError, match="call set_seed"):
+        fa.loader_guide(live)
+    alone = shards(list(range(8)), 1)[0]
+    alone.batch_sampler.sampler.initial_seed = 8415095072222033647
+    assert fa.loader_guide(alone).sampling == "shuffled"
+
+
+def test_batches_that_everybody_knows_have_no_number_of_batches_that_nobody_does():
+    """A torch.Generator that nobody seeded draws the same numbers everywhere; of passes no amplification is claimed."""
+    public, secret = torch.Generator(), torch.Generator().manual_seed(991)
+    for generator, is_known in ((public, True), (secret, False)):
+        live = sampled(data.RandomSampler(ROWS, replacement=True, generator=generator))
+        run = {"loader": live, "noise_multiplier": 1.0, "steps": 3, "delta": 1e-3}
+        if not is_known:
+            assert fa.dpsgd.epsilon(**run) > 0
+            continue
+        for ask in (
+            lambda run=run: fa.dpsgd.epsilon(**run),
+            lambda live=live: Meter(live, noise_multiplier=1.0, delta=1e-3),
+        ):
+            with pytest.raises(ValueError, match=r"everybody knows.* no amplification"):
+                ask()
+    passes = loader(shuffle=True, generator=public)
+    assert fa.dpsgd.epsilon(loader=passes, noise_multiplier=1.0, epochs=1, delta=1e-3, neighbors="zero_out") > 0
+
+
+def test_opacus_is_given_no_stream():
+    stream = type("Stream", (data.IterableDataset,), {"__iter__": lambda _: iter(ROWS), "__len__": lambda _: 6})
+    with pytest.raises(ValueError, match="a data set with a length"):
+        fa.loader_guide(data.DataLoader(stream(), batch_size=2), make_private=True)
