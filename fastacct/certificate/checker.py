@@ -142,10 +142,10 @@ def window(job, direction, plan):
     """Masses of the sum of all losses over the window, what lies right of it, and the mass at infinity."""
     ctx.prec = whole(plan["bits"], "bits", 64, 4096)
     h, t, lattices, last = ball(plan["step"]), ball(plan["tilt"]), plan["lattices"], 0
-    n, first = whole(plan["places"], "places", 2, 2**30 // ctx.prec), whole(plan["first"], "first", -(2**30), 2**30)
+    n, first = whole(plan["places"], "places", 2, 2**28 // ctx.prec), whole(plan["first"], "first", -(2**30), 2**30)
     product, moment, finite, both = [acb(1)] * n, (-t * h * (first + n)).exp(), arb(1), arb(1)
     require(h > 0 and t > 0 and 0 < len(job["releases"]) == len(lattices) <= 100, "step, tilt or lattices")
-    require(sum(high - low for low, high in lattices) < 2**29 // ctx.prec, "lattices have too many points")
+    require(sum(high - low for low, high in lattices) < 2**28 // ctx.prec, "lattices have too many points")
     for release, (low, high) in zip(job["releases"], lattices):
         times, delta = whole(release["count"], "count", 1, 10**9), one_release(release, job["relation"])
         require(type(low) is type(high) is int and abs(low) < 1 << 30 and low < high, "lattice")

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import itertools
 import json
 import subprocess
 import sys
@@ -248,6 +249,8 @@ CANARIES = {
     "few places": _set("proof/remove/places", 64),
     "2^40 places": _set("proof/remove/places", 2**40),
     "few bits": _set("proof/remove/bits", 8),
+    "more places than memory": _set("proof/remove/places", 2**24),
+    "more points than memory": _set("proof/remove/lattices/1", [-(2**22), 2**22]),
     "1e9 bits": _set("proof/remove/bits", 10**9),
     "no proof": _set("proof", []),
     "a proof that is a word": _set("proof", "believe me"),
@@ -356,6 +359,12 @@ def test_guarantees_add_up_to_no_less(name: str) -> None:
     assert checker.proved(json.dumps(document)).startswith("proved: epsilon <= 1.6 at delta = 0.000003")
     SUMS[name](document)
     with pytest.raises(ValueError, match=r"."):
+        checker.proved(json.dumps(document))
+
+
+def test_work_without_an_end_is_given_up(document: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checker, "process_time", itertools.count(0, 100).__next__)
+    with pytest.raises(ValueError, match="ten minutes were not enough"):
         checker.proved(json.dumps(document))
 
 
