@@ -48,7 +48,7 @@ from fastacct.tradeoff import *  # noqa: F403
 from fastacct.utility import NetworkGain, network_gain, utility
 
 if TYPE_CHECKING:
-    from fastacct import audit, curve, jit, mechanism_kit, plot, results, textbook
+    from fastacct import audit, curve, jit, mechanism_kit, plot, results, textbook, training
     from fastacct.certificate import Certificate, certify, read_certificate
     from fastacct.guarantees import Guarantee, guarantee, read_guarantee
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
@@ -71,6 +71,7 @@ __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd"
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plan", "plot", "report", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
 __all__ += ["LoaderGuide", "accountants", "loader_guide", "mechanism_kit", "mechanisms", "results", "textbook"]
+__all__ += ["training"]
 __all__ += ["Certificate", "Guarantee", "certify", "guarantee", "read_certificate", "read_guarantee"]
 __all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
@@ -97,7 +98,7 @@ _LATER: Final = {
     **dict.fromkeys(("Guarantee", "guarantee", "read_guarantee"), "guarantees"),
     **dict.fromkeys(("plan", "report"), "reports"),
     **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
-    **{name: name for name in ("audit", "curve", "jit", "mechanism_kit", "plot", "results", "textbook")},
+    **{name: name for name in ("audit", "curve", "jit", "mechanism_kit", "plot", "results", "textbook", "training")},
 }
 """Where names are that are loaded when they are first used."""
 

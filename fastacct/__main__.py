@@ -73,7 +73,7 @@ def parser() -> Parser:
     style: Any = {"formatter_class": shape, "allow_abbrev": False}
     top = Parser("fastacct", description="Certified privacy accounting for DP-SGD.", epilog=EXIT_CODES, **style)
     top.add_argument("--version", action="version", version=f"fastacct {__version__}")
-    below = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    below = top.add_subparsers(title="commands", metavar="COMMAND [--OPTION]", required=True)
     for name, command in COMMANDS.items():
         example, first = f"Example: fastacct {name} {command.example}", re.split(r"[:,\n]| \(|\.$", command.about)[0]
         sub = below.add_parser(name, help=first, description=command.about, epilog=example, **style)

@@ -37,6 +37,8 @@ from fastacct.core.labels import labelled, labels_of
 from fastacct.core.relations import as_relation
 from fastacct.core.words import written_out
 from fastacct.gradient import delta_gradient, epsilon_gradient
+from fastacct.loaders.keywords import told as told_by_loader
+from fastacct.loaders.keywords import upper_alone
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
@@ -123,6 +125,9 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
           `selected` of the floor(selected * records / batch_size): an epoch has `selected` passes then.
           bins="persistent": in the same steps of all epochs.
         * "shuffled": one random order of the records in each of `epochs`, or with bins="persistent" in all of them.
+    loader : optional
+        A live data loader or sampler in the place of `sampling` and of all that it fixes; `fastacct.loader_guide` says
+        which are known.  Give `steps` or `epochs` beside it; a pass that is begun counts as whole.
     accountant, neighbors, threads
         As in `fastacct.epsilon`.  "replace_one" exchanges a record: `Exact()`, `RDP()` and `PLD()` cover it, slowly.
 
@@ -312,9 +317,11 @@ def _of_numbers(
 
 def _asked(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, only_upper: bool) -> tuple[Process, Ask]:
     """The job that the keywords describe, and what is asked of it."""
+    told = told_by_loader(run)
+    run = cast("Run", told.run)
     job = process_of(run)
     in_words = quantity == "epsilon" and isinstance(target, str)
-    cells = as_delta(target, run) if in_words else cast("Reals", target)
+    cells = as_delta(target, {"records": told.records}) if in_words else cast("Reals", target)
     return asked(quantity, job, cells, run.get("neighbors", "add_remove"), run.get("threads"), only_upper)
 
 
@@ -328,7 +335,8 @@ def _both(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Bou
     found = _of_numbers(run, target, _EPSILON if quantity == "epsilon" else _DELTA, only_upper=False)
     if found is not None:
         return Bounds(found[0], found[1], _STATUSES[found[2]])
-    return plain_bounds(_bounds(quantity, target, run))
+    both = plain_bounds(_bounds(quantity, target, run))
+    return both if told_by_loader(run).lower_holds else upper_alone(both)
 
 
 @labelled(outputs=("approximation",))

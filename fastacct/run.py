@@ -73,6 +73,7 @@ class Parameters(TypedDict, total=False):
 class Run(Parameters, total=False):
     """A run of DP-SGD, and how it is accounted; see `fastacct.dpsgd.epsilon`."""
 
+    loader: object
     accountant: Method | None
     neighbors: Relation
     threads: int | None
@@ -105,9 +106,8 @@ def parameters(run: Parameters, wanted: str = "", hint: str = "") -> dict[str, C
         cells["sample_rate"] = _rate(*batch)
     if "epochs" in cells and "sample_rate" in cells:
         cells["steps"] = _steps(cells.pop("epochs"), cells["sample_rate"], batch)
-    excused = (wanted, "steps") if "epochs" in named else (wanted,)
-    missing = [name for name in PARAMETERS if name not in cells and name not in excused]
-    if missing:
+    excused = cells.keys() | {wanted} | ({"steps"} if "epochs" in named else set())
+    if missing := [name for name in PARAMETERS if name not in excused]:
         raise TypeError(f"missing {', '.join(missing)}{hint}")
     return {name: cells[name] for name in (*PARAMETERS, "epochs") if name in cells}
 
@@ -264,6 +264,10 @@ def verb(
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
     """Refuse keywords by name, and those that are not known."""
     refuse_unknown(run, Run.__annotations__, ("epsilon", "delta", "orders"))
+    if run.get("loader") is not None:
+        raise TypeError(
+            "loader is for epsilon and delta of fastacct.dpsgd: **fastacct.loader_guide(loader).run instead"
+        )
     relation = as_relation(run.get("neighbors", "add_remove"))
     if relation == "replace_one" and isinstance(run.get("noise_multiplier"), Replaced):
         raise ValueError("noise_multiplier was divided by a sensitivity under replace_one, which would count twice")

@@ -26,6 +26,7 @@ CONTENTS = {
         "docs/certificates",
         "docs/sweeps",
         "docs/reports",
+        "docs/howto/training",
         "docs/howto/opacus",
         "docs/howto/jax",
         "docs/howto/dp_accounting",

@@ -22,6 +22,7 @@ WORDS = {
     "docs/howto/noise": ["noise multiplier", "how much noise", "target epsilon", "calibrate"],
     "docs/howto/opacus": ["PrivacyEngine", "make_private"],
     "docs/howto/pipeline": ["hyperparameter tuning", "composition", "tuning"],
+    "docs/howto/training": ["callback", "live epsilon", "Keras", "checkpoint", "early stopping"],
     "docs/loaders": [
         "DataLoader", "Hugging Face", "Huggingface", "shuffle", "shuffling", "drop_last", "DistributedSampler",
         "Lightning", "tf.data", "PyTorch", "clipping", "sampler",

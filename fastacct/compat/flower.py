@@ -79,6 +79,16 @@ class FastAccountant:
             raise ValueError(f"delta = {delta!r} is out of range; allowed: (0, 1)")
         return self._epsilon(self._counts, delta)
 
+    def bounds(self, delta: float) -> fa.Bounds:
+        """Certified bounds of epsilon and their status.
+
+        The lower end is 0 where no amplification is claimed for clients that are sampled.
+        """
+        asked: dict[str, Any] = {"accountant": self._accountant, "neighbors": self._neighbors}
+        found = fa.epsilon_bounds(self.process, delta=delta, **asked)
+        is_tight = self._config.sampling_method.value != "no-amplification"
+        return found if is_tight else fa.Bounds(0.0, found.upper, fa.Status.LOOSE)
+
     def get_delta(self, epsilon: float) -> float:
         """Certified upper bound of delta."""
         if isinstance(epsilon, bool) or not 0 <= epsilon < math.inf:

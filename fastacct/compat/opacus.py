@@ -24,6 +24,7 @@ __all__ = ["NAME", "FastAccountant", "NotPoissonWarning", "register"]
 
 NAME: Final = "fastacct"
 Row = tuple[Any, ...]
+_ROW: Final = ("noise_multiplier", "sample_rate", "steps")
 _THEIRS: Final = ("rdp", "prv", "gdp")
 """Accountants of Opacus whose checkpoints have the same history."""
 
@@ -85,24 +86,34 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
 
         Settings of Opacus' accountants (alphas, eps_error ...) are not needed.
         """
+        return float(self.bounds(delta).upper)
+
+    def bounds(self, delta: float) -> fa.Bounds:
+        """Certified bounds of epsilon, and their status.
+
+        The lower one is 0 but for Poisson samples: a loader that goes through the data may leave records out.
+        """
         history = self._rows()
         if not history:
-            return 0.0
+            return fa.Bounds(0.0, 0.0, fa.Status.TIGHT)
         if any(len(row) > 3 for row in history):
-            return float(fa.epsilon(_job(history), delta=delta))
-        if len(history) == 1:
-            noise, rate, steps = history[0]
-            return float(fa.dpsgd.epsilon(noise_multiplier=noise, sample_rate=rate, steps=steps, delta=delta))
-        return float(fa.dpsgd.epsilon(history=history, delta=delta))
+            found = fa.epsilon_bounds(_job(history), delta=delta)
+        else:
+            run: Any = dict(zip(_ROW, history[0], strict=True)) if len(history) == 1 else {"history": history}
+            found = fa.dpsgd.epsilon_bounds(**run, delta=delta)
+        return (
+            found
+            if self.sampling == "poisson" and not self._plans_passes
+            else fa.Bounds(0.0, found.upper, fa.Status.LOOSE)
+        )
 
     def get_privacy_spent(self, *, delta: float, alphas: Iterable[float] | None = None) -> tuple[float, float]:
         """Epsilon, and the order at which Rényi DP would find its bound; NaN where batches were accumulated."""
         if not self.history:
             return 0.0, 0.0
-        if any(len(row) > 3 for row in self.history):
-            return self.get_epsilon(delta), math.nan
-        order = fa.dpsgd.best_order(history=_plain(self._rows()), delta=delta)
-        return self.get_epsilon(delta), float(order)
+        is_added = any(len(row) > 3 for row in self.history)
+        order = math.nan if is_added else float(fa.dpsgd.best_order(history=loaders.plain(self._rows()), delta=delta))
+        return self.get_epsilon(delta), order
 
     def _rows(self) -> list[Row]:
         """The history; what a search for noise plans of a loader that is not Poisson, in passes."""
@@ -200,7 +211,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         if given.get("mechanism") in (*_THEIRS, NAME):
             given["mechanism"] = self.mechanism()
         if "history" in given:
-            given["history"] = _plain(given["history"])  # refused before anything is taken over
+            given["history"] = loaders.plain(given["history"])  # refused before anything is taken over
             if sampling is None and self.sampling == "passes":
                 loaders.refuse_untold(given["history"])
         super().load_state_dict(given)
@@ -210,22 +221,6 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
 def _job(history: Iterable[Row]) -> fa.Process:
     rows = ((noise, rate, steps, many[0] if many else 1) for noise, rate, steps, *many in history)
     return fa.Process((fa.Gaussian(noise).poisson(rate, draws=many), steps) for noise, rate, steps, many in rows)
-
-
-def _plain(history: Iterable[Iterable[Any]]) -> list[Row]:
-    """Of tuples or lists, as JSON has them, checked."""
-    found: list[Row] = []
-    for i, row in enumerate(history if isinstance(history, Iterable) else [history]):
-        try:
-            noise, rate, steps, *many = row
-            block = float(noise), float(rate), int(steps), *(int(one) for one in many)
-        except (TypeError, ValueError):
-            raise ValueError(f"history[{i}] must be (noise_multiplier, sample_rate, steps), not {row!r}") from None
-        is_whole = len(many) < 2 and block[2:] == (steps, *many) and min(block[2:]) >= 0 and 0 not in block[3:]
-        if not (block[0] >= 0.0 and 0.0 <= block[1] <= 1.0 and is_whole):
-            raise ValueError(f"history[{i}] = {row!r}: a number is out of range, or steps is not a whole number")
-        found.append(block)
-    return found
 
 
 @cache

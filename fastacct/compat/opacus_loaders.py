@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Passes", "Step", "passes_in", "plans_passes", "poisson_rate", "refuse_untold", "take_back"]
+__all__ = ["Passes", "Step", "passes_in", "plain", "plans_passes", "poisson_rate", "refuse_untold", "take_back"]
 
 _PASSES: Final = ("SequentialSampler", "RandomSampler", "DistributedSampler")
 """PyTorch's samplers of one pass over the data, where nothing repeats."""
@@ -91,6 +91,22 @@ def refuse_untold(history: Iterable[tuple[Any, ...]]) -> None:
             'Poisson samples, load the state with "sampling": "poisson"; if not, with a history of '
             "(noise_multiplier, 1.0, passes). fa.dpsgd.epsilon(..., sampling=...) has the number of each"
         )
+
+
+def plain(history: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
+    """Of tuples or lists, as JSON has them, checked."""
+    found: list[tuple[Any, ...]] = []
+    for i, row in enumerate(history if isinstance(history, Iterable) else [history]):
+        try:
+            noise, rate, steps, *many = row
+            block = float(noise), float(rate), int(steps), *(int(one) for one in many)
+        except (TypeError, ValueError):
+            raise ValueError(f"history[{i}] must be (noise_multiplier, sample_rate, steps), not {row!r}") from None
+        is_whole = len(many) < 2 and block[2:] == (steps, *many) and min(block[2:]) >= 0 and 0 not in block[3:]
+        if not (block[0] >= 0.0 and 0.0 <= block[1] <= 1.0 and is_whole):
+            raise ValueError(f"history[{i}] = {row!r}: a number is out of range, or steps is not a whole number")
+        found.append(block)
+    return found
 
 
 def take_back(history: list[tuple[Any, ...]], noise: float, passes: int) -> None:

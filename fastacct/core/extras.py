@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
+from typing import Any, TypeAlias
+
+Foreign: TypeAlias = Any
+"""An object of another library, which is not imported where types are checked."""
 
 
 def import_extra(module: str, extra: str) -> ModuleType:

@@ -121,11 +121,7 @@ def _applied(
     library, labelled = _with_labels(flat)
 
     def on_arrays(*arrays: Cells) -> Plain:
-        by_name = dict(zip(labelled, arrays, strict=True))
-        called = {key: by_name.get(key, value) for key, value in arguments.items() if key != "run"}
-        if "run" in arguments:
-            called["run"] = {key: by_name.get(key, value) for key, value in run.items()}
-        answer = function(**called)
+        answer = function(**_exchanged(arguments, dict(zip(labelled, arrays, strict=True))))
         wanted = answer if isinstance(answer, Bounds) else (answer,)
         shape = np.broadcast_shapes(*map(np.shape, arrays), np.asarray(wanted[-1]).shape)
         each = zip(outputs, wanted, strict=True)
@@ -138,6 +134,13 @@ def _applied(
         if library != "dask":
             values.attrs, values.name = attributes, name
     return Bounds(*parts) if len(parts) > 1 else parts[0]
+
+
+def _exchanged(arguments: Mapping[str, Any], by_name: Mapping[str, Cells]) -> dict[str, object]:
+    """The arguments, those of a run among them, with plain arrays in the place of labelled ones."""
+    return {
+        key: _exchanged(value, by_name) if key == "run" else by_name.get(key, value) for key, value in arguments.items()
+    }
 
 
 def _with_labels(flat: Mapping[str, Any]) -> tuple[str, dict[str, Labelled]]:

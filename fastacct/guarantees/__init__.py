@@ -151,8 +151,9 @@ class Guarantee:
         blocks = [f"{count:,} times {one!r}" for one, count in self.job]
         more = [f"and {len(blocks) - _SHOWN:,} more kinds"] if len(blocks) > _SHOWN else []
         yield "releases", in_one_line("; ".join([*blocks[:_SHOWN], *more])) or "nothing"
-        if told := document["run"] | document["public"]:
-            yield "public", in_one_line("; ".join(f"{name} = {value}" for name, value in told.items()))
+        for name, words in (("run", document["run"]), ("public", document["public"])):
+            if words:
+                yield name, in_one_line("; ".join(f"{word} = {value}" for word, value in words.items()))
         if self.certificate is not None:
             yield "certificate", in_one_line(f"epsilon <= {self.certificate.epsilon}: fastacct verify proves it again")
         for row in document["audits"]:

@@ -36,11 +36,7 @@ def rates(
     """Bounds of the false-negative rate, or of the true-positive rate; without `both` one side is trivial."""
     fpr = np.broadcast_to(fpr, shape)
     if relation not in _REVERSE and not is_exact_curve(process, relation):
-        lines = supporting_lines(process, fpr, relation, threads, positives=positives)
-        if process.tight or not both:
-            return lines
-        part = known_part(process)  # an attack that looks at it alone is one on the whole
-        return _beside(lines, rates(part, fpr, shape, relation, threads, positives=positives), positives=positives)
+        return _by_lines(process, fpr, relation, threads, positives=positives, both=both)
     job, x = contour_of(process, relation, _ONE_WAY), np.ascontiguousarray(fpr).ravel()
     ways = (job.directions,) if convex else _ways(job)
     found = (error_rates(job, owners(job.shape, shape), x, way, threads, both=both) for way in ways)
@@ -58,6 +54,15 @@ def rates(
     if not positives:
         status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)
     return Bounds(lower.reshape(shape), upper.reshape(shape), status.astype(np.uint8).reshape(shape))
+
+
+def _by_lines(process: Process, fpr: Cells, relation: Relation, threads: int, *, positives: bool, both: bool) -> Bounds:
+    """Bounds of any job: what its deltas prove, and what an attack reaches that looks at a known part alone."""
+    lines = supporting_lines(process, fpr, relation, threads, positives=positives)
+    if process.tight or not both:
+        return lines
+    part = rates(known_part(process), fpr, fpr.shape, relation, threads, positives=positives)
+    return _beside(lines, part, positives=positives)
 
 
 def _ways(job: Contour) -> tuple[Directions, ...]:

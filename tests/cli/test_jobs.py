@@ -333,3 +333,25 @@ def test_a_target_that_no_noise_meets_has_its_reason():
     found = call("noise-multiplier --epsilon 3 --delta 0 --sample-rate 0.1 --steps 9")
     assert found.exit_code == 1
     assert found.stdout.splitlines()[0].endswith("Gaussian noise has no guarantee at delta = 0")
+
+
+def test_a_guarantee_is_written_and_computed_again(tmp_path):
+    path, run = tmp_path / "run.json", "--noise-multiplier 1.1 --sample-rate 0.01 --steps 1000 --delta 1e-5"
+    written = call(f"guarantee {run} --rows 3 --trust-model local --write {path}")
+    assert written.exit_code == 0
+    assert written.stdout.splitlines()[-1] == f"wrote {path}"
+    job = fa.Gaussian(1.1).poisson(0.01) * 1000
+    kept = fa.guarantee(noise_multiplier=1.1, sample_rate=0.01, steps=1000, delta=1e-5, unit="user", rows=3)
+    found = fa.read_guarantee(path)
+    assert (found.job, found.epsilon) == (job, kept.epsilon)
+    assert answer("guarantee", *run.split())["guarantee"] == fa.guarantee(job, delta=1e-5).to_dict() | {
+        "run": {"noise_multiplier": 1.1, "sample_rate": 0.01, "steps": 1000},
+        "digest": fa.guarantee(noise_multiplier=1.1, sample_rate=0.01, steps=1000, delta=1e-5).to_dict()["digest"],
+    }
+    verified = call(f"verify {path}")
+    assert (verified.exit_code, verified.stdout) == (0, f"{found}\n")
+    path.write_text(found.text.replace('"count": 1000', '"count": 900'))
+    altered = call(f"verify {path}")
+    assert altered.exit_code == 1
+    assert "is not proved" in altered.stdout
+    assert call(f"guarantee {run} --write {path}").exit_code == 2

@@ -248,3 +248,13 @@ def test_no_composition_is_below_a_part(model, counts):
         part.compose(one, count)
         relation = "replace_one" if model == FIXED else "add_remove"
         assert whole.get_epsilon(1e-3) >= fa.epsilon_lower(part.process, delta=1e-3, neighbors=relation) * (1.0 - 1e-9)
+
+
+def test_bounds_have_both_ends_where_amplification_is_proved():
+    for given in (POISSON, WHOLE):
+        accountant = composed(FastAccountant, given)
+        lower, upper, status = accountant.bounds(1e-5)
+        assert upper == accountant.get_epsilon(1e-5)
+        is_poisson = given is POISSON
+        assert (lower > 0.99 * upper) == is_poisson
+        assert status == (fa.Status.TIGHT if is_poisson else fa.Status.LOOSE)

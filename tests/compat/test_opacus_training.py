@@ -262,3 +262,30 @@ def test_a_checkpoint_that_is_loaded_within_a_pass_begins_it_again():
         optimizer.step()
         optimizer.zero_grad()
     assert engine.accountant.history == [(1.5, 1.0, 1)]
+
+
+def test_bounds_have_both_ends_and_a_status_where_batches_are_poisson():
+    engine = registered()
+    assert engine.accountant.bounds(1e-5) == (0.0, 0.0, fa.Status.TIGHT)
+    parts = training(engine)
+    for epoch in (1, 2):
+        train(*parts, 1)
+        bounds = engine.accountant.bounds(1e-5)
+        run = {"noise_multiplier": 1.5, "sample_rate": 0.1, "steps": 10 * epoch, "delta": 1e-5}
+        assert bounds == fa.dpsgd.epsilon_bounds(**run)
+        assert bounds.upper == engine.get_epsilon(1e-5)
+    engine.accountant.step(noise_multiplier=2.0, sample_rate=0.2)
+    lower, upper, status = engine.accountant.bounds(1e-5)
+    assert 0.0 < lower <= upper == engine.get_epsilon(1e-5)
+    assert status == fa.Status.TIGHT
+    engine.accountant.step(noise_multiplier=2.0, sample_rate=0.2, draws=2)
+    assert engine.accountant.bounds(1e-5).upper == engine.get_epsilon(1e-5)
+
+
+def test_of_passes_and_of_what_nobody_told_the_upper_end_holds_alone():
+    engine = registered()
+    train(*training(engine, poisson=False), 2)
+    assert engine.accountant.bounds(1e-5) == (0.0, engine.get_epsilon(1e-5), fa.Status.LOOSE)
+    untold = PrivacyEngine(accountant="fastacct").accountant
+    untold.load_state_dict({"mechanism": "rdp", "history": [(1.5, 0.1, 20)]})
+    assert untold.bounds(1e-5)[::2] == (0.0, fa.Status.LOOSE)

@@ -50,7 +50,8 @@ def test_steps_that_workflows_name_exist():
 
 def test_all_adapters_are_tested_at_night():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    adapters = {path.stem for path in (ROOT / "fastacct" / "compat").iterdir()} & extras.keys()
+    files = [path.stem for room in ("compat", "training") for path in (ROOT / "fastacct" / room).iterdir()]
+    adapters = {*files, "training"} & extras.keys()
     campaign = re.search(r'ADAPTERS="(.*)"', (CI / "campaign").read_text())[1]
     nightly = re.search(r"library: \[(.*)\]", (WORKFLOWS / "nightly.yml").read_text())[1]
     assert set(campaign.split()) == set(nightly.split(", ")) == adapters

@@ -162,6 +162,8 @@ def test_a_certificate_goes_along_and_is_proved_again(tmp_path, monkeypatch):
     document["certificate"]["epsilon"] = "0.5"
     assert read_guarantee(in_file(tmp_path, sealed(document))).certificate.epsilon == "0.5"
     assert is_refused(sealed(document), tmp_path, verify=True)
+    document["certificate"] = fa.certify(fa.PureDP(0.1), **about, digits=2).document
+    assert is_refused(sealed(document), tmp_path, verify=True)
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -228,9 +230,8 @@ def test_an_end_inside_the_interval_is_replaced_by_what_is_computed(tmp_path):
     forged = put(made.to_dict(), ("epsilon", "upper"), repr(math.nextafter(upper, 0.0)))
     assert read_guarantee(in_file(tmp_path, sealed(forged))).epsilon.upper < upper
     assert read_guarantee(in_file(tmp_path, sealed(forged)), verify=True).text == made.text
-    below = put(made.to_dict(), ("epsilon", "upper"), repr(math.nextafter(lower, 0.0)))
-    below["epsilon"]["lower"] = "0.0"
-    below["epsilon"]["status"] = "LOOSE"
+    end = repr(lower * (1.0 - 1e-9))  # as near as rounding may be, and below what is proved from below
+    below = put(made.to_dict(), ("epsilon",), {"lower": end, "upper": end, "status": "TIGHT"})
     assert is_refused(sealed(below), tmp_path, verify=True)
 
 
@@ -305,6 +306,13 @@ def test_texts_of_the_writer_make_no_lines_and_no_fence():
     assert read == {name.replace(" ", "_"): told for name, told in made._rows()}
     assert "\x1b" not in made.model_card() + str(made)
     assert "<script>" not in fa.guarantee(fa.Gaussian(1.0), delta=1e-6, public={"x": "<script>"})._repr_html_()
+
+
+def test_public_words_do_not_hide_those_of_the_run(written):
+    forged = put(written.to_dict(), ("public",), {"noise_multiplier": 99.0})
+    rows = dict(Guarantee(sealed(forged))._rows())
+    assert "noise_multiplier = 1.0408; records = 50000" in rows["run"]
+    assert rows["public"] == "noise_multiplier = 99.0"
 
 
 def test_reports_and_rows_of_sweeps_make_guarantees():

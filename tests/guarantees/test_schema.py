@@ -1,6 +1,7 @@
 """What a document may be: the schema, what contradicts itself, and what is refused before it is looked at."""
 
 import json
+import math
 import time
 
 import pytest
@@ -57,7 +58,6 @@ MIXTURE = {
     [
         *("", "{", "null", "[]", "3", '"x"', "\x00", "NaN", "[" * 10**6, '{"a":' * 10**6, "9" * 10**6, "1e999"),
         *('{"format": "fastacct guarantee", "format": "fastacct guarantee"}', " " * (MOST_BYTES + 1)),
-        "[" * 41 + "]" * 41,
         "[" + "0," * (MOST_BYTES // 2 - 2) + "0]",
         "{" + ",".join(f'"{k}":0' for k in range(300_000)) + "}",
         '"' + '\\"' * (MOST_BYTES // 2 - 2),
@@ -69,6 +69,32 @@ def test_what_is_no_guarantee_is_refused_at_once(text):
     with pytest.raises(ValueError, match="no guarantee, or a damaged one"):
         Guarantee(text)
     assert time.process_time() - start < 3.0
+
+
+def test_what_is_nested_deeper_than_any_job_is_refused(written):
+    document = written.to_dict()
+    for _ in range(40):
+        document["job"][0]["mechanism"]["more"] = document["job"][0]["mechanism"].copy()
+    with pytest.raises(ValueError, match="nested too deeply"):
+        Guarantee(sealed(document))
+
+
+def test_a_name_twice_is_refused_whichever_is_right(written):
+    right = f'"delta": "{written.delta!r}"'
+    for twice in (f'"delta": "0.5", {right}', f'{right}, "delta": "0.5"', f"{right}, {right}"):
+        assert written.text.count(right) == 1
+        with pytest.raises(ValueError, match="'delta' is given twice"):
+            Guarantee(written.text.replace(right, twice))
+
+
+@pytest.mark.parametrize("word", ["1e999", "Infinity", "NaN", "9" * 30])
+def test_numbers_that_readers_take_differently_are_refused(written, word):
+    document = written.to_dict()
+    document["job"][0]["mechanism"]["mechanism"]["noise_multiplier"] = math.inf
+    forged = sealed(document)
+    assert forged.count("Infinity") == 1
+    with pytest.raises(ValueError, match="is no number"):
+        Guarantee(forged.replace("Infinity", word))
 
 
 def test_a_file_of_a_gigabyte_is_refused_at_once(tmp_path):

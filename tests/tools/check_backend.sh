@@ -6,7 +6,7 @@ place=".venv-backends/$2"
 if [ ! -e "$place/.ready" ]; then
 	"$1" -m venv "$place"
 	"$place/bin/python" -m pip install --quiet --upgrade pip
-	if [ "$2" = opacus ]; then
+	if [ "$2" = opacus ] || [ "$2" = training ]; then
 		"$place/bin/python" -m pip install --quiet "$(grep ^torch== constraints.txt)" # the CPU build
 	fi
 	"$place/bin/python" -m pip install --quiet pytest pytest-timeout pytest-xdist hypothesis numpy
@@ -18,7 +18,10 @@ if [ ! -e "$place/.ready" ]; then
 	touch "$place/.ready"
 fi
 files=("tests/compat/test_$2"*.py tests/whole/test_refuted.py)
-if [ "$2" = opacus ]; then
-	files+=(tests/compat/test_loader_draws.py) # draws from real loaders
-fi
+case "$2" in
+	opacus) files+=(tests/compat/test_loader_draws.py) ;; # draws from real loaders
+	training) files=(tests/compat/test_loader_*.py tests/training) ;;
+	flower) files+=(tests/training/test_flower.py) ;;
+	nvflare) files=(tests/training/test_nvflare.py) ;;
+esac
 OPENBLAS_NUM_THREADS=1 PYTHONPATH=. "$place/bin/python" -m pytest -q -n 2 -p no:cacheprovider "${files[@]}" -rs

@@ -2,9 +2,7 @@
 
 import itertools
 import math
-import re
 from collections import Counter
-from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
@@ -14,7 +12,17 @@ import fastacct as fa
 from fastacct.__main__ import main
 from fastacct.loaders import loaders
 
+TORCH = "torch.utils.data.DataLoader"
 ASKED = [
+    ("transformers.Trainer", {}, "shuffled"),
+    ("transformers.Trainer", {"distributed": True}, None),
+    ("transformers.Trainer", {"distributed": True, "drop_last": True}, "shuffled"),
+    ("accelerate", {"shuffle": True}, "shuffled"),
+    ("accelerate", {"shuffle": True, "distributed": True, "even_batches": False}, "shuffled"),
+    ("accelerate", {"distributed": True, "shuffle": True}, None),
+    ("accelerate", {"distributed": True, "even_batches": False}, None),
+    ("lightning", {"shuffle": True}, "shuffled"),
+    ("lightning", {"shuffle": True, "distributed": True}, None),
     ("torch.utils.data.DataLoader", {"shuffle": True}, "shuffled"),
     ("torch.utils.data.DataLoader", {"shuffle": True, "distributed": True, "sampler_drop_last": True}, "shuffled"),
     ("torch.utils.data.DataLoader", {"shuffle": True, "distributed": True}, None),
@@ -85,6 +93,7 @@ def test_what_has_no_number_says_so():
         fa.loader_guide("grain", shuffle=True),
         fa.loader_guide("tf.data", shuffle=True, buffer_size=1000, records=1000, repeat_before_batch=True),
         fa.loader_guide("jax_privacy.BMinSepSampling"),
+        fa.loader_guide("transformers.Trainer", group_by_length=True),
     ):
         assert guide.sampling is None
         assert guide.neighbors == ()
@@ -94,8 +103,10 @@ def test_what_has_no_number_says_so():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: fa.loader_guide("torch"), "loader = 'torch' is not one of"),
-        (lambda: fa.loader_guide("opacus", shuffle=True), "known: poisson_sampling"),
+        (lambda: fa.loader_guide("torchy"), "loader = 'torchy' is not one of"),
+        (lambda: fa.loader_guide("Trainer"), "one of several: 'transformers.Trainer' or 'lightning'"),
+        (lambda: fa.loader_guide("jax_privacy"), "one of several"),
+        (lambda: fa.loader_guide("opacus", workers=2), "known: poisson_sampling, shuffle, drop_last"),
         (lambda: fa.loader_guide("torch.utils.data.DataLoader", padded=False), "known: .*, sampler_drop_last"),
         (lambda: fa.loader_guide("grain", shuffle=1), "shuffle must be True or False, not 1"),
         (lambda: fa.loader_guide("jax_privacy.CyclicPoissonSampling", cycle_length=0), "a whole number from 1"),
@@ -157,7 +168,6 @@ def test_a_record_that_is_left_out_at_random_makes_the_lower_end_false():
 
 
 HELD = 5
-TORCH = "torch.utils.data.DataLoader"
 
 
 def cut(order, size, drop=False):
@@ -177,6 +187,12 @@ def worker_batches(order, size, own_drop, drop=False, workers=2):
     order = order[: len(order) - over] if own_drop else order + order[: (workers - over) % workers]
     parts = [cut(order[i::workers], size // workers, drop) for i in range(workers)]
     return [sum(batches, ()) for batches in zip(*parts, strict=True)]
+
+
+def even_batches(order, size, workers=2):
+    """Accelerate: the first records of the order fill its last batches up."""
+    whole = size * workers
+    return cut(order + order[: -len(order) % whole], whole)
 
 
 def small_buffer(size):
@@ -228,6 +244,18 @@ EPOCHS = [
         )
         for own_drop, shuffle, drop, size in itertools.product((True, False), (True, False), (True, False), (4, 6))
         if not (size == 6 and drop and own_drop)  # no batch at all
+    ),
+    ("transformers.Trainer", {}, [cut(order, 4) for order in orders()], {}),
+    ("transformers.Trainer", {"drop_last": True}, [cut(order, 4, True) for order in orders()], {}),
+    ("accelerate", {"shuffle": True}, [cut(order, 4) for order in orders()], {}),
+    ("accelerate", {}, [cut(range(HELD), 4)], {}),
+    ("lightning", {"shuffle": True}, [cut(order, 4) for order in orders()], {}),
+    *(
+        (name, {"shuffle": True, "distributed": True}, [made(order) for order in orders()], {})
+        for name, made in (
+            ("lightning", lambda order: worker_batches(order, 4, False)),
+            ("accelerate", lambda order: even_batches(order, 2)),
+        )
     ),
     (TORCH, {"replacement": True}, drawn(False), {"loader": range(2)}),
     (TORCH, {"replacement": True, "drop_last": True}, drawn(True), {"loader": range(1)}),
@@ -353,42 +381,3 @@ def test_records_are_used_as_often_as_is_said():
         least, most = fa.loader_guide(loader, **dict(settings)).uses
         assert least <= min(used), (loader, settings)
         assert most == math.inf or (min(used), max(used)) == (least, most), (loader, settings)
-
-
-CYCLIC = "jax_privacy.CyclicPoissonSampling"
-ROWS = [
-    [(TORCH, {"shuffle": True})],
-    [(TORCH, {"shuffle": True, "drop_last": True})],
-    [(TORCH, {})],
-    [(TORCH, {"drop_last": True})],
-    [(TORCH, {"replacement": True})],
-    [(TORCH, {"replacement": True, "drop_last": True})],
-    [(TORCH, {"weighted": True})],
-    [(TORCH, {"distributed": True, "shuffle": True, "sampler_drop_last": True})],
-    [(TORCH, {"distributed": True, "shuffle": True})],
-    [("opacus", {})],
-    [("opacus", {"poisson_sampling": False})],
-    [("tf.data", {"shuffle": True})],
-    [("tf.data", {"shuffle": True, "buffer_size": 5, "records": 5})],
-    [("tf.data", {"shuffle": True, "buffer_size": 5, "records": 5, "drop_remainder": True})],
-    [("grain", {"shuffle": True, "repeat_before_batch": False})],
-    [("grain", {"shuffle": True, "repeat_before_batch": False, "drop_remainder": True})],
-    [(name, {"shuffle": True, "repeat_before_batch": True}) for name in ("tf.data", "grain")],
-    [(CYCLIC, {})],
-    [(CYCLIC, {"truncated": True})],
-    [(CYCLIC, {"cycle_length": 4, "equal_split": is_equal}) for is_equal in (True, False)],
-    [("jax_privacy.BallsInBinsSampling", {})],
-    [("jax_privacy.RandomAllocationSampling", {})],
-    [("jax_privacy.FixedBatchSampling", {"replace": replace}) for replace in (True, False)],
-]
-"""What the rows of the page's table ask, in its order."""
-
-
-def test_the_page_s_table_says_what_the_guide_says():
-    page = (Path(__file__).parents[2] / "docs" / "loaders.md").read_text()
-    rows = re.findall(r"(?m)^\| .* \| (.*) \| .* \| .* \| (both|upper|none) \|$", page)
-    for (times, ends), asked in zip(rows, ROWS, strict=True):
-        for loader, settings in asked:
-            guide = fa.loader_guide(loader, **settings)
-            assert ends == ("both" if guide.lower_holds else "upper" if guide.neighbors else "none"), (loader, settings)
-            assert not guide.neighbors or f"uses a record {times};" in str(guide), (loader, settings)

@@ -27,7 +27,7 @@ FACES = [
         "jit",
         "mechanism_kit",
     ),
-    *("mechanisms", "plot", "results", "sensitivity", "textbook"),
+    *("mechanisms", "plot", "results", "sensitivity", "textbook", "training"),
 ]
 """The public modules that are reached from the package."""
 
@@ -57,6 +57,7 @@ BESIDE = {
     "get_include": "for those who compile against the C interface",
     "network_gain": "a verb of mechanisms of networks alone",
     "progress": "a setting of sweeps",
+    "training": "what a training loop imports",
 }
 """Public names that are shown nowhere but in the documentation."""
 

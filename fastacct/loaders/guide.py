@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fastacct.core.inputs import as_choice
+from fastacct.loaders.objects import seen
+from fastacct.loaders.seen import Seen
 
 _NAMES: Final = "s: noise multiplier; n: records; b: batch size; e: epochs, rounded up; d: delta"
 
@@ -37,6 +41,8 @@ class LoaderGuide(NamedTuple):
     """How often an epoch, or a round, uses a record: least and most; the worst of what the settings allow."""
     lower_holds: bool
     """Whether the lower end of the interval holds, too.  If False, take the upper end alone: `fa.dpsgd.epsilon`."""
+    run: Mapping[str, Any] = MappingProxyType({})
+    """Of a live loader: the keywords of `fastacct.dpsgd` that it fixes."""
 
     def __str__(self) -> str:
         known = f'sampling="{self.sampling}"' if self.sampling else "no sampler with amplification"
@@ -57,28 +63,33 @@ def _times(least: float, most: float) -> str:
 @cache
 def loaders() -> dict[str, Any]:
     """What is said of each loader that is known, and `always`, from the file beside this one."""
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name("loaders.toml").read_text("utf-8"))
 
 
-def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
+def loader_guide(loader: object, **settings: Any) -> LoaderGuide:
     """Which sampler a data loader is, the relations under which a number is proved for it, and the call that gives it.
 
     **Guarantee.** What is said follows from the loader's documentation and from the settings given; tests draw from
-    PyTorch's and Opacus' loaders and compare.  The upper end of what the call gives holds; the lower end of its
-    interval where `lower_holds` is True.  A loader of yours may differ.
+    real loaders and compare.  The upper end of what the call gives holds; the lower end of its interval where
+    `lower_holds` is True.  A live loader is known by its exact class: a class of yours is refused, and of what is
+    given beside it (a collate function, a data set that repeats its items) nothing is known.
 
     Parameters
     ----------
-    loader : str
-        "torch.utils.data.DataLoader", "opacus", "tf.data", "grain", or of "jax_privacy." a sampler; `fastacct
-        check-loader` lists them.
+    loader : str or object
+        "torch.utils.data.DataLoader", "opacus", "transformers.Trainer", "accelerate", "lightning", "tf.data", "grain",
+        or of "jax_privacy." a sampler; `fastacct check-loader` lists them.  Or a live one: a loader of PyTorch, Opacus,
+        Accelerate, Lightning or grain, a `Trainer` of Transformers, a sampler of JAX Privacy.
     **settings
         How it is set, in its own words: of PyTorch `shuffle`, `drop_last`, and `replacement` (`RandomSampler`),
         `weighted` (`WeightedRandomSampler`), `distributed` (`DistributedSampler`, with `shuffle` its own and
         `sampler_drop_last` True where its drop_last is, or where the workers divide the records); of Opacus
-        `poisson_sampling`; of tf.data `shuffle`, `buffer_size` and `records` (both, where the buffer holds all),
-        `reshuffle_each_iteration`, `repeat_before_batch`, `drop_remainder`; of grain `shuffle`, `repeat_before_batch`,
-        `reseed_each_epoch`, `drop_remainder`; of JAX Privacy `cycle_length`, `truncated`, `equal_split`, `replace`.
+        `poisson_sampling`, and `shuffle` and `drop_last` of the loader that make_private is given; of Transformers,
+        Accelerate and Lightning `distributed`, `drop_last`, `even_batches`; of tf.data `shuffle`, `buffer_size` and
+        `records` (both, where the buffer holds all), `reshuffle_each_iteration`, `repeat_before_batch`,
+        `drop_remainder`; of grain `shuffle`, `repeat_before_batch`, `reseed_each_epoch`, `drop_remainder`; of JAX
+        Privacy `cycle_length`, `truncated`, `equal_split`, `replace`.  Of a live loader one alone: `make_private=True`
+        where Opacus' make_private is given it, and not the loop.
 
     Returns
     -------
@@ -87,7 +98,8 @@ def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
     Raises
     ------
     ValueError, TypeError
-        A loader or a setting that is not known; the message names those that are.
+        A loader or a setting that is not known; the message names those that are.  A live loader of which nothing is
+        proved; the message says what to write instead.
 
     Examples
     --------
@@ -100,18 +112,57 @@ def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
     >>> fa.loader_guide("torch.utils.data.DataLoader", shuffle=True, drop_last=True).lower_holds
     False
     """
-    table = loaders()
-    about = table["loaders"][as_choice("loader", loader, tuple(table["loaders"]))]
+    if not isinstance(loader, str):
+        return guide_of(seen(loader, **settings))
+    name, preset = _named(loader)
+    about = loaders()["loaders"][name]
     known = about["settings"]
-    for name, value in settings.items():
-        if name not in known:
+    for setting, value in settings.items():
+        if setting not in known:
             words = ", ".join(known) or "none"
-            raise TypeError(f"{name} is not a setting of {loader} that matters; known: {words}")
-        kind = type(known[name])
+            raise TypeError(f"{setting} is not a setting of {loader} that matters; known: {words}")
+        kind = type(known[setting])
         if type(value) is not kind or (kind is int and value < 1):
             allowed = "True or False" if kind is bool else "a whole number from 1"
-            raise TypeError(f"{name} must be {allowed}, not {value!r}")
-    given = known | settings
+            raise TypeError(f"{setting} must be {allowed}, not {value!r}")
+    asked = preset | settings
+    if "instead" in about and about["instead"]["when"].items() <= asked.items():
+        own = {one: value for one, value in asked.items() if one not in about["instead"]["when"]}
+        if own:  # the loader is used as it is, and said how it is set
+            return loader_guide(about["instead"]["loader"], **own)._replace(loader=name)
+    return _answered(name, known | asked)
+
+
+def guide_of(live: Seen) -> LoaderGuide:
+    """What is said of a live loader, with the keywords that it fixes in the place of letters."""
+    guide = _answered(live.loader, loaders()["loaders"][live.loader]["settings"] | live.settings)
+    notes = (*live.notes, *guide.notes)
+    if not guide.neighbors:
+        return guide._replace(loader=live.name, notes=notes)
+    much = "steps=t" if live.is_by_steps else "epochs=e"
+    relation = "" if "add_remove" in guide.neighbors else f', neighbors="{guide.neighbors[0]}"'
+    more = "".join(
+        f", {name}={letter}" for name, letter in (("records", "n"), ("batch_size", "b")) if name in live.asks
+    )
+    call = f"fa.dpsgd.epsilon(loader=loader, noise_multiplier=s, {much}{more}, delta=d{relation})"
+    return guide._replace(
+        loader=live.name, call=call, notes=notes, run=MappingProxyType(live.run if live.share == 1.0 else {})
+    )
+
+
+def _named(loader: str) -> tuple[str, dict[str, bool]]:
+    """The entry of the table for what people call a loader, and what its name says of its settings."""
+    table = loaders()
+    known = {name.casefold(): [name] for name in table["loaders"]} | table["aliases"]
+    name, *true = known.get(loader.casefold(), [loader])
+    if "|" in name:
+        raise ValueError(f"loader = {loader!r} is one of several: {' or '.join(map(repr, name.split('|')))}")
+    return as_choice("loader", name, tuple(table["loaders"])), dict.fromkeys(true, True)
+
+
+def _answered(loader: str, given: dict[str, Any]) -> LoaderGuide:
+    """The first answer that agrees with the settings, and what changes with those that are true."""
+    about = loaders()["loaders"][loader]
     if any(sum(given[name] for name in names) > 1 for names in about.get("one_of", ())):
         raise ValueError(about["refusal"])
     given |= {name: given[one] >= given[other] for name, (one, other) in about.get("at_least", {}).items()}

@@ -1,0 +1,87 @@
+"""Hugging Face: a callback for `transformers.Trainer`.
+
+from fastacct.training import Meter, huggingface
+meter = Meter(trainer, noise_multiplier=1.0, delta=1e-6, neighbors="zero_out", stop_at=8.0)
+huggingface.MeterCallback(meter).attach(trainer)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastacct.core.extras import Foreign, import_extra
+from fastacct.training.meter import Meter
+
+_callback: Foreign = import_extra("transformers.trainer_callback", "training")
+_NAME: Final = "MeterCallback"
+
+
+class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # type: ignore[misc]
+    """Records each step of the optimizer before it is taken, and ends the training where the next would exceed.
+
+    **Guarantee.** That of `Meter`, where the Trainer's steps clip and add noise; this adds none.  Checkpoints keep the
+    meter.  A training that is resumed inside an epoch goes on with its order where that is sure, by Accelerate's
+    sampler with the same seed; else the epoch counts again.
+
+    Epsilon is in each log of the Trainer, and in every logger that hears it after `attach`.
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+        self._order: int | None = None
+        self._resumes = False
+
+    def attach(self, trainer: Foreign) -> None:
+        """Put this before the callbacks that the trainer has, so that its loggers log epsilon."""
+        trainer.callback_handler.callbacks.insert(0, self)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"args": {}, "attributes": {"meter": self.meter.state_dict(), "order": self._order}}
+
+    @classmethod
+    def from_state(cls, state: Foreign) -> MeterCallback:
+        """Refuse: `restore_callback_states_from_checkpoint` is not needed, and would lose the meter."""
+        raise ValueError("leave restore_callback_states_from_checkpoint out: the meter restores itself")
+
+    def on_train_begin(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
+        """Take over what a checkpoint kept."""
+        if args.gradient_accumulation_steps != self.meter.accumulate:
+            steps = args.gradient_accumulation_steps
+            raise ValueError(f"the trainer accumulates {steps} batches a step: Meter(accumulate={steps})")
+        self._order, kept = _order(kwargs.get("train_dataloader")), None
+        if state.global_step:
+            kept = state.stateful_callbacks.get(_NAME)
+            if kept is None:
+                raise ValueError("the checkpoint has no meter: give what was released already as after=")
+            kept = kept["attributes"]
+            if kept["meter"]["steps"] >= self.meter.steps:  # a process that goes back has released more
+                self.meter.load_state_dict(kept["meter"])
+        same = kept is not None and kept["order"] is not None and kept["order"] == self._order
+        self._resumes = same and self.meter.was_open and not args.ignore_data_skip
+
+    def on_epoch_begin(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
+        """Tell the meter of the pass."""
+        self.meter.epoch(goes_on=self._resumes)
+        self._resumes = False
+
+    def on_pre_optimizer_step(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
+        """Record the step, or refuse it."""
+        self.meter.step()
+
+    def on_step_end(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> Any:
+        """End the training where no step is left."""
+        control.should_training_stop |= not self.meter.remaining
+        return control
+
+    def on_log(self, args: Foreign, state: Foreign, control: Foreign, logs: Foreign = None, **kwargs: Foreign) -> None:
+        """Add epsilon to what is logged."""
+        for one in (logs, state.log_history[-1] if state.log_history else None):
+            if one is not None:
+                one["epsilon"] = self.meter.epsilon
+
+
+def _order(loader: Foreign) -> int | None:
+    """The seed of Accelerate's sampler, which fixes the order of each epoch; None for others."""
+    sampler: Foreign = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+    return int(sampler.initial_seed) if type(sampler).__name__ == "SeedableRandomSampler" else None

@@ -1,0 +1,66 @@
+"""Keras: a callback for `Model.fit`.
+
+model.fit(x, y, batch_size=64, callbacks=[MeterCallback(meter, path="meter.json"), BackupAndRestore("backup")])
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from fastacct.core.extras import Foreign, import_extra
+from fastacct.core.files import atomic_output
+from fastacct.core.words import as_json
+from fastacct.training.meter import Meter
+
+callbacks: Foreign = import_extra("keras.callbacks", "training")
+
+
+class MeterCallback(callbacks.Callback):  # type: ignore[misc]
+    """Records each step before it is taken, logs epsilon, and ends the training where the next would exceed.
+
+    **Guarantee.** That of `Meter`, where the model's steps clip and add noise; this adds none.
+
+    With `path` the meter is kept in a file, written at the end of each epoch and read when training begins.  Put this
+    before `BackupAndRestore`: if the process dies between the two, an epoch counts twice, and none is lost.
+    """
+
+    def __init__(self, meter: Meter, path: str | os.PathLike[str] | None = None) -> None:
+        super().__init__()
+        self.meter, self.path = meter, None if path is None else Path(path)
+
+    def on_train_begin(self, logs: Foreign = None) -> None:
+        """Refuse steps that are not one batch each; read the file."""
+        batches = getattr(self.model.optimizer, "gradient_accumulation_steps", None) or 1
+        if batches != 1 or self.meter.accumulate != 1 or self.model.steps_per_execution != 1:
+            raise ValueError(
+                "gradient_accumulation_steps and steps_per_execution must be 1: Keras adds up batches of two epochs, "
+                "and tells of several steps at once"
+            )
+        if self.path is not None and self.path.exists():
+            kept = json.loads(self.path.read_text("utf-8"))
+            if kept["steps"] >= self.meter.steps:  # a process that goes back has released more
+                self.meter.load_state_dict(kept)
+
+    def on_epoch_begin(self, epoch: int, logs: Foreign = None) -> None:
+        """Tell the meter of the pass."""
+        self.meter.epoch()
+
+    def on_train_batch_begin(self, batch: int, logs: Foreign = None) -> None:
+        """Record the step, or refuse it."""
+        self.meter.step()
+
+    def on_train_batch_end(self, batch: int, logs: Foreign = None) -> None:
+        """Log epsilon; end the training where no step is left."""
+        if logs is not None:
+            logs["epsilon"] = self.meter.epsilon
+        self.model.stop_training |= not self.meter.remaining
+
+    def on_epoch_end(self, epoch: int, logs: Foreign = None) -> None:
+        """Log epsilon, and write the file."""
+        if logs is not None:
+            logs["epsilon"] = self.meter.epsilon
+        if self.path is not None:
+            with atomic_output(self.path, overwrite=True) as file:
+                file.write_text(as_json(self.meter.state_dict()), "utf-8")

@@ -1,0 +1,55 @@
+"""Lightning: a callback for its `Trainer`.
+
+trainer = Trainer(callbacks=[MeterCallback(Meter(loader, noise_multiplier=1.0, delta=1e-6, stop_at=8.0))])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastacct.core.extras import Foreign, import_extra
+from fastacct.training.meter import Meter
+
+pytorch: Foreign = import_extra("lightning.pytorch", "training")
+
+
+class MeterCallback(pytorch.Callback):  # type: ignore[misc]
+    """Records each step of an optimizer before it is taken, logs epsilon, and ends the training where the next exceeds.
+
+    **Guarantee.** That of `Meter`, where the module's steps clip and add noise; this adds none.  Checkpoints keep the
+    meter.  An epoch that is resumed counts again: Lightning draws a new order for its rest.
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+
+    def on_train_start(self, trainer: Foreign, pl_module: Foreign) -> None:
+        """Refuse another number of batches a step than the meter counts."""
+        if trainer.accumulate_grad_batches != self.meter.accumulate:
+            batches = trainer.accumulate_grad_batches
+            raise ValueError(f"the trainer accumulates {batches} batches a step: Meter(accumulate={batches})")
+
+    def on_train_epoch_start(self, trainer: Foreign, pl_module: Foreign) -> None:
+        """Tell the meter of the pass."""
+        self.meter.epoch()
+
+    def on_before_optimizer_step(self, trainer: Foreign, pl_module: Foreign, optimizer: Foreign) -> None:
+        """Record the step, or refuse it."""
+        if self.meter.waits:  # resumed inside an epoch
+            self.meter.epoch()
+        self.meter.step()
+
+    def on_train_batch_end(self, trainer: Foreign, pl_module: Foreign, *given: Foreign, **named: Foreign) -> None:
+        """Log epsilon; end the training where no step is left."""
+        pl_module.log("epsilon", self.meter.epsilon, on_step=True, on_epoch=False)
+        trainer.should_stop |= not self.meter.remaining
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return self.meter.state_dict()
+
+    def load_state_dict(self, state_dict: Mapping[str, Foreign]) -> None:
+        """Take over what a checkpoint kept."""
+        if state_dict["steps"] >= self.meter.steps:  # a process that goes back has released more
+            self.meter.load_state_dict(state_dict)

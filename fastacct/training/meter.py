@@ -1,0 +1,322 @@
+"""A meter of a training run: steps are counted before they are released, and refused where the budget ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final, cast
+
+from fastacct.accountants.question import Job, as_process
+from fastacct.batching import SAMPLINGS
+from fastacct.core.inputs import Domain, as_choice, as_number, unwrap
+from fastacct.core.rounding import as_written
+from fastacct.dpsgd import epsilon as epsilon_of_run
+from fastacct.epsilon import epsilon
+from fastacct.ledger.accountant import BudgetExceededError
+from fastacct.loaders.keywords import proved
+from fastacct.loaders.objects import accumulated, seen
+from fastacct.loaders.seen import Seen
+from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.process import Process
+from fastacct.run import Parameters, as_delta, parameters, process_of
+
+_VERSION: Final = 1  # of the state
+_WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
+_ANY: Final = Domain(0.0, math.inf)
+_MOST: Final = 2**53
+_FIXED: Final = ("steps", "epochs", "history")
+_COUNTS: Final = ("steps", "units", "in_pass")
+_STATE: Final = Domain(0.0, 2.0**53, integer=True)
+
+
+class Meter:
+    """Epsilon of a training run as it goes on, and a stop before the step that would exceed the budget.
+
+    **Guarantee.** `epsilon` is a certified upper bound for what has been released, for the sampler and the relation
+    named, rounding included; it equals that of `fastacct.dpsgd` for as many steps.  With `stop_at` it never exceeds
+    that: `step` is called before the noisy gradient is used, and refuses one that would.  In the middle of a pass over
+    shuffled data it is that of the whole pass.  Noise, batches and steps are fixed in advance, not chosen by the data.
+
+    A pass over a loader that shuffles, or has a fixed order, is told by `epoch()`, since it may be left before its end:
+    each that is begun counts.  `batches()` calls `epoch` and `step` by itself.
+
+    Parameters
+    ----------
+    loader : optional
+        A live loader or sampler, as in `fastacct.loader_guide`; else the keywords of `fastacct.dpsgd.epsilon` say how
+        batches are drawn.
+    delta : float, or "1/n"
+    noise_multiplier : float, or a list of them
+        Several releases of each batch, such as gradients and a count of those clipped, have a noise multiplier each.
+    stop_at : float, default inf
+        The budget: the largest epsilon.
+    accumulate : int, default 1
+        Batches whose gradients are added up before the noise, none of two passes.  Poisson samples are drawn
+        independently: a record may be in several of them.
+    after : job, optional
+        What has been released already.
+    make_private : bool
+        Whether the loader is the one that Opacus' make_private is given.
+    **run
+        Of `fastacct.dpsgd.epsilon`: sample_rate, or records and batch_size, sampling, neighbors, accountant, ...
+
+    Raises
+    ------
+    TypeError, ValueError
+        Keywords that do not fit together; a loader, or a relation, of which nothing is proved.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> meter = fa.training.Meter(noise_multiplier=1.0, sample_rate=0.01, delta=1e-6, stop_at=2.0)
+    >>> while meter.remaining:
+    ...     meter.step()  # then the optimizer's
+    >>> meter.steps, meter.epsilon <= 2.0
+    (874, True)
+    >>> try:
+    ...     meter.step()
+    ... except fa.BudgetExceededError as error:
+    ...     print(error)
+    1 more step would spend epsilon 2.00063, above stop_at = 2.0; nothing was recorded
+    """
+
+    def __init__(
+        self,
+        loader: object = None,
+        *,
+        delta: float | str,
+        noise_multiplier: float | Sequence[float],
+        stop_at: float = math.inf,
+        accumulate: int = 1,
+        after: Job | None = None,
+        make_private: bool = False,
+        **run: Any,
+    ) -> None:
+        self.stop_at = as_number("stop_at", stop_at, _ANY)
+        self.accumulate = int(as_number("accumulate", accumulate, _WHOLE))
+        self._loader, self._after = loader, None if after is None else as_process(after)
+        self._asked: dict[str, Any] = {
+            name: run[name] for name in ("neighbors", "accountant", "threads") if name in run
+        }
+        given = {name: value for name, value in run.items() if name not in self._asked and value is not None}
+        if beside := [name for name in given if name in _FIXED]:
+            raise TypeError(f"{beside[0]} is what a meter counts: leave it out")
+        live = _of_keywords(given) if loader is None else seen(loader, make_private=make_private)
+        if loader is not None:
+            proved(live, run.get("neighbors", "add_remove"))
+            if twice := [name for name in given if name not in live.asks]:
+                raise TypeError(f"{twice[0]} is what the loader fixes: leave it out")
+            if missing := [name for name in live.asks if name not in given]:
+                raise TypeError(f"the loader does not know {missing[0]}: give it, too")
+        if live.batches > 1 and self.accumulate > 1:
+            raise TypeError(f"accumulate is what the trainer says, {live.batches}: leave it out")
+        is_poisson = not live.is_pass and live.per == 1 and live.run.get("sampling", "poisson") == "poisson"
+        self._draws = self.accumulate if is_poisson else 1
+        self._live = accumulated(live, self.accumulate // self._draws, self)
+        if live.most < math.inf:
+            self._live = self._live._replace(most=live.most // self.accumulate)
+        self.accumulate *= live.batches
+        self._run = given | self._live.run | {"noise_multiplier": live.share * _together(noise_multiplier)}
+        sizes = {"records": live.records if live.records is not None else given.get("records")}
+        self.delta = float(unwrap(as_delta(delta, sizes)))
+        self._asked["delta"] = self.delta
+        self._fits: int | None = None
+        self._known: tuple[int, float] = (-1, 0.0)
+        self.steps = 0
+        """Steps that have been recorded."""
+        self._units = 0
+        """What they count as: steps, or passes, the last of which may be open."""
+        self._in_pass: int | None = None
+        """Steps of the pass that was begun; None where none was, or it is not known whether it goes on."""
+        self._left: int | None = None
+        """The same of a pass that was open when the state was saved."""
+        self._epsilon_of(1)  # refused here, if at all
+
+    def __repr__(self) -> str:
+        return f"Meter(steps={self.steps}, epsilon={self.epsilon:.6g}, delta={self.delta!r}, stop_at={self.stop_at!r})"
+
+    @property
+    def epsilon(self) -> float:
+        """Certified upper bound for what has been recorded."""
+        return self._epsilon_of(self._units)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a pass over the loader has to be told by `epoch` before the next step."""
+        return self._live.is_pass and self._in_pass is None
+
+    @property
+    def was_open(self) -> bool:
+        """Whether a pass was open when the state that was loaded was saved: `epoch(goes_on=True)` may go on with it."""
+        return self._left is not None
+
+    @property
+    def remaining(self) -> int | float:
+        """Steps that still fit into the budget, if passes are gone through to their ends; inf where any number does."""
+        fits = self._fitting()
+        if self._live.is_pass:
+            own = self._live.length - self._in_pass if self._in_pass else 0
+            more = float((fits - self._units) * self._live.length + own)
+        else:
+            more = min(fits * self._live.per, self._live.most) - self.steps
+        return math.inf if fits >= _MOST and self._live.most == math.inf else max(int(more), 0)
+
+    def epoch(self, *, goes_on: bool = False) -> None:
+        """Begin a pass over the loader; with `goes_on`, after a state was loaded, go on with the one that was open.
+
+        A pass goes on only where the rest of the same order comes, and no batch comes twice.  Where that is not sure,
+        leave it out: a new pass counts as one more.
+        """
+        if goes_on and self._left is None:
+            raise ValueError("goes_on = True: no pass was open when the state was saved")
+        self._in_pass, self._left = (self._left if goes_on else 0), None
+
+    def step(self, steps: int = 1) -> None:
+        """Record steps that are about to be released; call it before the noisy gradient is used.
+
+        Raises
+        ------
+        BudgetExceededError
+            Where it would exceed the budget, or the sampler draws no more batches.  Nothing has changed then.
+        ValueError
+            A pass that was not begun, or has fewer steps.
+        """
+        more, live = int(as_number("steps", steps, _WHOLE)), self._live
+        units = -(-(self.steps + more) // live.per)
+        if live.is_pass:
+            if self._in_pass is None:
+                raise ValueError(
+                    "no pass over the loader was begun: call epoch() before its first step, or use batches()"
+                )
+            if self._in_pass + more > live.length:
+                this = f"a pass has {live.length} steps, and this would be step {self._in_pass + more}"
+                raise ValueError(f"{this}: call epoch() where the next one begins")
+            units = self._units + (self._in_pass == 0)
+        if self.steps + more > live.most:
+            raise BudgetExceededError(f"the sampler draws {live.most} batches, and no more; nothing was recorded")
+        if units > self._fitting():
+            words = "1 more step" if more == 1 else f"{more} more steps"
+            would = f"{self._epsilon_of(units):.6g}"
+            raise BudgetExceededError(
+                f"{words} would spend epsilon {would}, above stop_at = {self.stop_at!r}; nothing was recorded"
+            )
+        self.steps, self._units = self.steps + more, units
+        if live.is_pass:
+            self._in_pass = (self._in_pass or 0) + more
+
+    def batches(self, loader: Iterable[Any] | None = None) -> Iterator[Any]:
+        """The batches of one pass over the loader, each recorded before it is given out, until the budget ends.
+
+        With `accumulate` a step is recorded before the first of so many batches.
+        """
+        over = self._loader if loader is None else loader
+        if not isinstance(over, Iterable):
+            raise TypeError("batches() needs a loader to go through: give it here, or to Meter")
+        if self._live.is_pass:
+            self.epoch()
+        for i, batch in enumerate(over):
+            if i % self.accumulate == 0:
+                if not self.remaining:
+                    return
+                self.step()
+            yield batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is kept in a checkpoint: plain numbers and words, for JSON too."""
+        open_pass = self._in_pass if self._in_pass is not None else self._left
+        counts = (self.steps, self._units, open_pass if open_pass else 0)
+        return {"version": _VERSION, "run": self._words(), **dict(zip(_COUNTS, counts, strict=True))}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint.  A pass that was open is told by `epoch()`, or by `epoch(goes_on=True)`.
+
+        Raises
+        ------
+        ValueError
+            The state of another run, or a damaged one.  Nothing has changed then.
+        """
+        if state.get("version") != _VERSION or state.get("run") != self._words():
+            raise ValueError(
+                f"the state is of another run, {state.get('run')}, and not of {self._words()}: give what was released "
+                "already as after="
+            )
+        try:
+            steps, units, in_pass = (int(as_number(name, state[name], _STATE)) for name in _COUNTS)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: {error}") from error
+        live = self._live
+        least = -(-steps // (live.length if live.is_pass else live.per))
+        if not (least <= units <= steps and in_pass <= min(steps, live.length)) or (
+            not live.is_pass and units != least
+        ):
+            raise ValueError("the state is damaged: its counts do not fit together")
+        self.steps, self._units = steps, units
+        self._in_pass, self._left = None, in_pass if live.is_pass and in_pass else None
+
+    def _words(self) -> str:
+        """The run and what was before it, for comparison."""
+        before = "" if self._after is None else f", after={self._after!r}"
+        parts = [f"{name}={value!r}" for name, value in sorted(self._run.items())]
+        return f"{', '.join(parts)}, draws={self._draws}, per={self._live.per}, length={self._live.length}{before}"
+
+    def _fitting(self) -> int:
+        """Units that fit into the budget, found once."""
+        if self._fits is None:
+            top = _MOST if self._live.most == math.inf else -(-int(self._live.most) // self._live.per)
+            low, high = (top, top + 1) if self.stop_at == math.inf else (0, 1)
+            while high <= top and self._epsilon_of(high) <= self.stop_at:
+                low, high = high, min(2 * high, top + 1) if high < top else top + 1
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if self._epsilon_of(middle) <= self.stop_at else (low, middle)
+            self._fits = low
+        return self._fits
+
+    def _epsilon_of(self, units: int) -> float:
+        """Epsilon of so many steps or passes."""
+        if self._known[0] != units:
+            if self._draws == 1 and self._after is None:
+                found = epsilon_of_run(**self._of(units), **self._asked)
+            else:
+                found = epsilon(self._job(units), **self._asked)
+            self._known = (units, float(found))
+        return self._known[1]
+
+    def _of(self, units: int) -> Parameters:
+        """The keywords of a run of so many steps or passes."""
+        return cast("Parameters", self._run | {self._live.unit: units})
+
+    def _job(self, units: int) -> Process:
+        """What has been released after so many steps or passes."""
+        if self._draws == 1:
+            own = process_of(self._of(units))
+        else:
+            noise, rate, _ = map(unwrap, parameters(self._of(units)).values())
+            own = Gaussian(noise).poisson(rate, draws=self._draws) * units
+        return own if self._after is None else self._after + own
+
+
+def _together(noise: float | Sequence[float]) -> float:
+    """The noise multiplier of several releases of one batch, never above the true one."""
+    if not isinstance(noise, Sequence):
+        return as_number("noise_multiplier", noise, _ANY)
+    each = [as_number(f"noise_multiplier[{i}]", one, _ANY) for i, one in enumerate(noise)]
+    if not each:
+        raise ValueError("noise_multiplier is empty: give one of each release")
+    if len(each) == 1 or min(each) == 0.0:
+        return min(each)
+    return math.sqrt(1.0 / math.fsum(1.0 / one / one for one in each)) * (1.0 - 2.0**-49)
+
+
+def _of_keywords(given: Mapping[str, Any]) -> Seen:
+    """The same of a run that keywords describe as of a live loader."""
+    kind = as_choice("sampling", given.get("sampling", "poisson"), SAMPLINGS)
+    records, size = given.get("records"), given.get("batch_size")
+    if kind not in ("shuffled", "allocation"):
+        return Seen("", "", {}, dict(given), 0, records=records)
+    if records is None or size is None:
+        raise TypeError(f"sampling = {kind!r} needs records and batch_size")
+    exact: Fraction = as_written(records) / as_written(size) * int(given.get("selected") or 1)
+    length = math.ceil(exact) if kind == "shuffled" else math.floor(exact)
+    return Seen("", "", {}, dict(given), length, "epochs", is_pass=True, records=records)

@@ -1,0 +1,43 @@
+"""NVFlare: a filter of what a client sends, behind the filter that adds noise.
+
+job.to(MeterFilter(noise_multiplier=2.0, sample_rate=1.0, delta=1e-6, stop_at=8.0, path="meter.json"),
+       "site-1", filter_type=FilterType.TASK_RESULT)
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fastacct.core.extras import Foreign, import_extra
+from fastacct.core.files import atomic_output
+from fastacct.core.words import as_json
+from fastacct.training.meter import Meter
+
+_filter: Foreign = import_extra("nvflare.apis.filter", "nvflare")
+
+
+class MeterFilter(_filter.Filter):  # type: ignore[misc]
+    """Counts what is sent, and sends nothing that would exceed the budget.
+
+    **Guarantee.** That of `Meter`, whose keywords this takes: a step is a result that is sent, to which noise was added
+    before.  The file `path` is written before the result is passed on: one that was counted may not have been sent,
+    but none is sent that was not counted.
+    """
+
+    def __init__(self, path: str, **run: Foreign) -> None:
+        super().__init__()
+        self.path, self.meter = Path(path), Meter(**run)
+
+    def process(self, shareable: Foreign, fl_ctx: Foreign) -> Any:
+        """Record the result, or refuse to send it."""
+        if shareable.get_return_code() != "OK":
+            return shareable
+        if not self.meter.steps and self.path.exists():
+            self.meter.load_state_dict(json.loads(self.path.read_text("utf-8")))
+        self.meter.step()
+        with atomic_output(self.path, overwrite=True) as file:
+            file.write_text(as_json(self.meter.state_dict()), "utf-8")
+        self.log_info(fl_ctx, f"epsilon {self.meter.epsilon:.6g} at delta {self.meter.delta:g}")
+        return shareable

@@ -1,0 +1,64 @@
+"""Opacus: a guard on an optimizer that reads its engine.
+
+engine = PrivacyEngine(accountant="fastacct")
+model, optimizer, loader = engine.make_private(...)
+guard = Guard(engine, optimizer, delta=1e-6, stop_at=8.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from fastacct.core.extras import Foreign
+from fastacct.core.inputs import Domain, as_number
+from fastacct.ledger.accountant import BudgetExceededError
+
+
+class Guard:
+    """Epsilon of an engine after each step of its optimizer, and an error before the step that would exceed.
+
+    **Guarantee.** What the engine's accountant, `fastacct`, certifies: for its loader, batches that are accumulated and
+    checkpoints.  The step that would exceed `stop_at` changes no parameter, and is not in the history.
+
+    Raises
+    ------
+    TypeError
+        An engine with another accountant, whose numbers are certified by nobody.
+    """
+
+    def __init__(
+        self,
+        engine: Foreign,
+        optimizer: Foreign,
+        *,
+        delta: float,
+        stop_at: float = math.inf,
+        log: Callable[[float], object] | None = None,
+    ) -> None:
+        if engine.accountant.mechanism() != "fastacct":
+            raise TypeError(f'accountant {engine.accountant.mechanism()!r}: take PrivacyEngine(accountant="fastacct")')
+        self.delta, self.stop_at = as_number("delta", delta), as_number("stop_at", stop_at, Domain(0.0, math.inf))
+        self._engine, self._log, self._record = engine, log, optimizer.step_hook
+        self._is_closed = False
+        self.epsilon = float(engine.get_epsilon(self.delta))
+        """Epsilon of what was released."""
+        optimizer.attach_step_hook(self._step)
+
+    def _step(self, optimizer: Foreign) -> None:
+        """Let the accountant record the step; take it back where it would exceed, and refuse all others."""
+        if self._is_closed:
+            raise BudgetExceededError(f"the training ended at stop_at = {self.stop_at!r}; nothing was recorded")
+        accountant = self._engine.accountant
+        before = [*accountant.history]
+        self._record(optimizer)
+        after = float(self._engine.get_epsilon(self.delta))
+        if not after <= self.stop_at:
+            accountant.history[:] = before
+            self._is_closed = True
+            raise BudgetExceededError(
+                f"1 more step would spend epsilon {after:.6g}, above stop_at = {self.stop_at!r}; nothing was recorded"
+            )
+        self.epsilon = after
+        if self._log is not None:
+            self._log(after)

@@ -1,0 +1,143 @@
+"""The callback for transformers.Trainer, in real trainings: each step's epsilon, the stop, a process that is killed."""
+
+import subprocess
+import sys
+
+import pytest
+
+import fastacct as fa
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
+pytest.importorskip("accelerate", reason="Accelerate is not installed")
+
+from fastacct.training import Meter, huggingface  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RECORDS, BATCH, DELTA = 40, 4, 1e-4
+RUN = {"noise_multiplier": 3.0, "delta": DELTA, "neighbors": "zero_out"}
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 1)
+
+    def forward(self, x=None, labels=None):
+        out = self.layer(x)
+        return {"loss": torch.nn.functional.mse_loss(out, labels), "logits": out}
+
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return RECORDS
+
+    def __getitem__(self, i):
+        generator = torch.Generator().manual_seed(i)
+        return {"x": torch.randn(3, generator=generator), "labels": torch.randn(1, generator=generator)}
+
+
+class Heard(transformers.TrainerCallback):
+    """A logger."""
+
+    def __init__(self):
+        self.epsilons = []
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if "epsilon" in logs and "train_runtime" not in logs:
+            self.epsilons.append((state.global_step, logs["epsilon"]))
+
+
+def trainer(folder, *callbacks, **given):
+    settings = {"per_device_train_batch_size": BATCH, "num_train_epochs": 3, "logging_steps": 1, "report_to": []}
+    settings |= {"use_cpu": True, "disable_tqdm": True, "save_strategy": "no"} | given
+    args = transformers.TrainingArguments(output_dir=str(folder), **settings)
+    return transformers.Trainer(model=Model(), args=args, train_dataset=Data(), callbacks=list(callbacks))
+
+
+def passes(steps, length=RECORDS // BATCH):
+    """Epsilon after so many steps in epochs of this length: of whole passes."""
+    given = {"records": RECORDS, "batch_size": RECORDS // length, "epochs": -(-steps // length)}
+    return fa.dpsgd.epsilon(**RUN, **given, sampling="shuffled")
+
+
+def test_each_step_has_the_epsilon_of_whole_passes_in_every_log(tmp_path):
+    heard = Heard()
+    mine = trainer(tmp_path, heard)
+    meter = Meter(mine, **RUN)
+    huggingface.MeterCallback(meter).attach(mine)
+    mine.train()
+    assert meter.steps == 30
+    assert heard.epsilons == [(i, passes(i)) for i in range(1, 31)]
+    kept = [row["epsilon"] for row in mine.state.log_history if "loss" in row]
+    assert kept == [passes(i) for i in range(1, 31)]
+
+
+def test_accumulated_gradients_are_one_step(tmp_path):
+    mine = trainer(tmp_path, gradient_accumulation_steps=3)  # ten batches: three whole steps, and one of a single batch
+    meter = Meter(mine, **RUN)
+    huggingface.MeterCallback(meter).attach(mine)
+    mine.train()
+    assert (meter.accumulate, meter.steps) == (3, 12)
+    assert meter.epsilon == passes(30)
+    other = trainer(tmp_path, gradient_accumulation_steps=2)
+    huggingface.MeterCallback(Meter(other.get_train_dataloader(), **RUN)).attach(other)
+    with pytest.raises(ValueError, match="accumulates 2 batches"):
+        other.train()
+
+
+def test_training_ends_before_the_budget_is_exceeded(tmp_path):
+    mine = trainer(tmp_path)
+    meter = Meter(mine, **RUN, stop_at=passes(20))
+    huggingface.MeterCallback(meter).attach(mine)
+    mine.train()
+    assert mine.state.global_step == meter.steps == 20
+    assert meter.epsilon == meter.stop_at
+    with pytest.raises(fa.BudgetExceededError):
+        mine.train()
+    assert meter.steps == 20
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.training.test_huggingface import *
+from transformers.trainer_utils import get_last_checkpoint
+
+class Killer(transformers.TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+mine = trainer(sys.argv[1], Killer(), save_strategy="steps", save_steps=4, **eval(sys.argv[3]))
+meter = Meter(mine, **RUN)
+huggingface.MeterCallback(meter).attach(mine)
+mine.train(resume_from_checkpoint=get_last_checkpoint(sys.argv[1]) if Path(sys.argv[1]).exists() else None)
+print("ends", meter.steps, meter.epsilon)
+"""
+
+
+def run(folder, kill_at, **settings):
+    command = [sys.executable, "-c", KILLED, str(folder), str(kill_at), repr(settings)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "epochs"),
+    [({}, 3), ({"ignore_data_skip": True}, 4), ({"accelerator_config": {"use_seedable_sampler": False}}, 4)],
+)
+def test_a_process_that_was_killed_goes_on_from_its_checkpoint(tmp_path, settings, epochs):
+    """At step 14, in the second pass; the checkpoint is of step 12.  A pass whose order is lost counts again."""
+    folder = tmp_path / "run"
+    assert run(folder, 14, **settings).returncode == -9
+    again = run(folder, 0, **settings)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.split("ends ")[1].split() == ["30", str(passes(10 * epochs))]
+
+
+def test_a_checkpoint_without_a_meter_is_refused(tmp_path):
+    trainer(tmp_path, save_strategy="epoch", num_train_epochs=1).train()
+    mine = trainer(tmp_path, num_train_epochs=2)
+    huggingface.MeterCallback(Meter(mine, **RUN)).attach(mine)
+    with pytest.raises(ValueError, match="has no meter"):
+        mine.train(resume_from_checkpoint=True)

@@ -1,0 +1,94 @@
+"""The callback for Keras, in real trainings: each step's epsilon, the stop, and a process that is killed."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+os.environ.setdefault("KERAS_BACKEND", "torch")
+keras = pytest.importorskip("keras", reason="Keras is not installed")
+
+from fastacct.training import Meter  # noqa: E402
+from fastacct.training.keras import MeterCallback  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RECORDS, BATCH = 40, 4
+BATCHES = {"records": RECORDS, "batch_size": BATCH, "sampling": "shuffled"}
+RUN = {"noise_multiplier": 3.0, "delta": 1e-4, "neighbors": "zero_out"}
+
+
+def model(**given):
+    made = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    made.compile(keras.optimizers.SGD(0.01, **given), "mse")
+    return made
+
+
+def fit(made, *callbacks, epochs=3):
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(RECORDS, 3)), rng.normal(size=(RECORDS, 1))
+    return made.fit(*data, batch_size=BATCH, epochs=epochs, callbacks=list(callbacks), verbose=0)
+
+
+def passes(epochs):
+    return fa.dpsgd.epsilon(**RUN, **BATCHES, epochs=epochs)
+
+
+class Heard(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.epsilons = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.epsilons.append(logs["epsilon"])
+
+
+def test_each_step_has_the_epsilon_of_whole_passes():
+    meter, heard = Meter(**RUN, **BATCHES), Heard()
+    found = fit(model(), MeterCallback(meter), heard)
+    assert heard.epsilons == [passes(1 + i // 10) for i in range(30)]
+    assert found.history["epsilon"] == [passes(i) for i in (1, 2, 3)]
+
+
+def test_training_ends_before_the_budget_is_exceeded():
+    meter = Meter(**RUN, **BATCHES, stop_at=passes(2))
+    fit(model(), MeterCallback(meter))
+    assert meter.steps == 20
+    with pytest.raises(fa.BudgetExceededError):
+        fit(model(), MeterCallback(meter))
+    assert meter.steps == 20
+
+
+def test_steps_that_are_not_one_batch_are_refused():
+    with pytest.raises(ValueError, match="gradient_accumulation_steps"):
+        fit(model(gradient_accumulation_steps=2), MeterCallback(Meter(**RUN, **BATCHES)))
+
+
+KILLED = """
+import signal, sys
+from tests.training.test_keras import *
+
+class Killer(keras.callbacks.Callback):
+    seen = 0
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen += 1
+        if self.seen == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+meter = Meter(**RUN, **BATCHES)
+backup = keras.callbacks.BackupAndRestore(sys.argv[1] + "/backup")
+fit(model(), MeterCallback(meter, sys.argv[1] + "/meter.json"), backup, Killer())
+print("ends", meter.steps, meter.epsilon)
+"""
+
+
+def test_a_process_that_was_killed_goes_on_from_its_backup(tmp_path):
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    assert subprocess.run([*command, "14"], capture_output=True, timeout=300, check=False).returncode == -9
+    again = subprocess.run([*command, "0"], capture_output=True, text=True, timeout=300, check=False)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.split("ends ")[1].split() == ["30", str(passes(3))]

@@ -1,0 +1,117 @@
+"""The callback for Lightning's Trainer, in real trainings: each step's epsilon, the stop, and a resume."""
+
+import pytest
+
+import fastacct as fa
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pl = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
+
+from fastacct.training import Meter  # noqa: E402
+from fastacct.training.lightning import MeterCallback  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RECORDS, BATCH = 40, 4
+RUN = {"noise_multiplier": 3.0, "delta": 1e-4, "neighbors": "zero_out"}
+
+
+class Module(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 1)
+
+    def training_step(self, batch, _):
+        return torch.nn.functional.mse_loss(self.layer(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class Logger(pl.loggers.logger.DummyLogger):
+    """What is logged, step by step."""
+
+    def __init__(self):
+        super().__init__()
+        self.epsilons = []
+
+    def log_metrics(self, metrics, step=None):
+        if "epsilon" in metrics:
+            self.epsilons.append(metrics["epsilon"])
+
+
+def loader():
+    data = torch.utils.data.TensorDataset(torch.randn(RECORDS, 3), torch.randn(RECORDS, 1))
+    return torch.utils.data.DataLoader(data, batch_size=BATCH, shuffle=True)
+
+
+def trainer(folder, *callbacks, logger=False, **given):
+    settings = {"max_epochs": 3, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
+    settings |= {"log_every_n_steps": 1, "enable_checkpointing": False, "default_root_dir": str(folder)} | given
+    return pl.Trainer(callbacks=list(callbacks), logger=logger, **settings)
+
+
+def passes(steps, length=RECORDS // BATCH):
+    given = {"records": RECORDS, "batch_size": RECORDS // length, "epochs": -(-steps // length)}
+    return fa.dpsgd.epsilon(**RUN, **given, sampling="shuffled")
+
+
+def test_each_step_has_the_epsilon_of_whole_passes_in_the_logger(tmp_path):
+    data, logger = loader(), Logger()
+    meter = Meter(data, **RUN)
+    trainer(tmp_path, MeterCallback(meter), logger=logger).fit(Module(), data)
+    assert meter.steps == 30
+    assert logger.epsilons == pytest.approx([passes(i) for i in range(1, 31)], rel=1e-6)  # it logs 32 bits
+
+
+def test_accumulated_gradients_are_one_step(tmp_path):
+    data = loader()
+    meter = Meter(data, **RUN, accumulate=3)
+    trainer(tmp_path, MeterCallback(meter), accumulate_grad_batches=3).fit(Module(), data)
+    assert meter.steps == 12
+    assert meter.epsilon == passes(30)
+    with pytest.raises(ValueError, match="accumulates 2 batches"):
+        trainer(tmp_path, MeterCallback(Meter(data, **RUN)), accumulate_grad_batches=2).fit(Module(), data)
+
+
+def test_training_ends_before_the_budget_is_exceeded(tmp_path):
+    data = loader()
+    meter = Meter(data, **RUN, stop_at=passes(20))
+    mine = trainer(tmp_path, MeterCallback(meter))
+    mine.fit(Module(), data)
+    assert mine.global_step == meter.steps == 20
+    with pytest.raises(fa.BudgetExceededError):
+        trainer(tmp_path, MeterCallback(meter)).fit(Module(), data)
+    assert meter.steps == 20
+
+
+class Dies(pl.Callback):
+    def on_train_batch_end(self, trainer, *_):
+        if trainer.global_step == 14:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("every", "epochs"), [(10, 3), (4, 4)])
+def test_a_training_that_died_goes_on_from_its_checkpoint(tmp_path, every, epochs):
+    """At step 14; the checkpoint is of step 10, between passes, or of step 12, inside one, which counts again."""
+    data = loader()
+    keep = pl.callbacks.ModelCheckpoint(tmp_path, every_n_train_steps=every, save_top_k=-1, filename="{step}")
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        trainer(tmp_path, MeterCallback(Meter(data, **RUN)), Dies(), keep, enable_checkpointing=True).fit(
+            Module(), data
+        )
+    meter = Meter(data, **RUN)
+    checkpoint = tmp_path / f"step={10 if every == 10 else 12}.ckpt"
+    trainer(tmp_path, MeterCallback(meter)).fit(Module(), data, ckpt_path=checkpoint, weights_only=False)
+    assert meter.steps == 30
+    assert meter.epsilon == passes(10 * epochs)
+
+
+def test_the_sampler_that_lightning_inserts_is_told():
+    from lightning.pytorch.trainer.connectors.data_connector import _get_distributed_sampler
+
+    mode = pl.trainer.states.RunningStage.TRAINING
+    sampler = _get_distributed_sampler(loader(), True, 0, mode=mode, num_replicas=3, rank=0)
+    guide = fa.loader_guide(torch.utils.data.DataLoader(range(RECORDS), batch_size=BATCH, sampler=sampler))
+    assert guide.sampling is None  # 40 records among 3 workers: two come twice
+    assert guide.uses == (1, 2)
+    assert any("Its seed is" in note for note in guide.notes)

@@ -1,0 +1,288 @@
+"""A meter of a training run: its epsilon is that of `fastacct.dpsgd`, it stops in time, no step is lost or repeated."""
+
+import itertools
+import json
+import math
+import random
+import time
+
+import pytest
+
+import fastacct as fa
+from fastacct.training import Meter
+
+POISSON = {"noise_multiplier": 1.0, "sample_rate": 0.05, "delta": 1e-5}
+SHUFFLED = {"noise_multiplier": 2.0, "records": 100, "batch_size": 15, "sampling": "shuffled", "neighbors": "zero_out"}
+SHUFFLED |= {"delta": 1e-4}
+
+
+def of_epochs(epochs, **given):
+    return fa.dpsgd.epsilon(**SHUFFLED | given, epochs=epochs)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        POISSON,
+        {"noise_multiplier": 1.0, "records": 1000, "batch_size": 50, "delta": "1/n"},
+        POISSON | {"neighbors": "zero_out", "accountant": fa.RDP()},
+        {"noise_multiplier": 2.0, "records": 1000, "batch_size": 50, "sampling": "fixed_size", "delta": 1e-5},
+        {"noise_multiplier": 2.0, "records": 1000, "batch_size": 50, "sampling": "with_replacement", "delta": 1e-5},
+        {
+            "noise_multiplier": 2.0,
+            "records": 1000,
+            "batch_size": 50,
+            "sampling": "truncated",
+            "at_most": 60,
+            "delta": 1e-5,
+        },
+        {"noise_multiplier": 2.0, "sample_rate": 0.05, "sampling": "cyclic", "bands": 4, "delta": 1e-5},
+    ],
+    ids=lambda run: run.get("sampling", "poisson"),
+)
+def test_epsilon_after_each_step_is_that_of_dpsgd_to_the_last_bit(run):
+    meter = Meter(**run)
+    assert meter.epsilon == 0.0
+    for step in range(1, 6):
+        meter.step()
+        assert meter.epsilon == fa.dpsgd.epsilon(**run, steps=step)
+    meter.step(7)
+    assert meter.epsilon == fa.dpsgd.epsilon(**run, steps=12)
+
+
+def test_in_the_middle_of_a_pass_epsilon_is_that_of_the_whole():
+    meter = Meter(**SHUFFLED)
+    for epoch in (1, 2):
+        meter.epoch()
+        assert meter.epsilon == of_epochs(epoch - 1)
+        for _ in range(7):
+            meter.step()
+            assert meter.epsilon == of_epochs(epoch)
+    allocation = {"noise_multiplier": 2.0, "records": 100, "batch_size": 20, "sampling": "allocation", "delta": 1e-4}
+    meter = Meter(**allocation)
+    meter.epoch()
+    meter.step()
+    assert meter.epsilon == fa.dpsgd.epsilon(**allocation, epochs=1)
+
+
+def test_a_pass_that_is_left_early_counts_as_whole_and_must_be_told():
+    meter = Meter(**SHUFFLED)
+    with pytest.raises(ValueError, match="call epoch"):
+        meter.step()
+    for _ in range(5):
+        meter.epoch()
+        meter.step(2)
+    assert meter.epsilon == of_epochs(5)
+    meter.epoch()  # begun and nothing released
+    assert meter.epsilon == of_epochs(5)
+    meter.step(7)
+    with pytest.raises(ValueError, match="a pass has 7 steps, and this would be step 8"):
+        meter.step()
+    assert (meter.steps, meter.epsilon) == (17, of_epochs(6))
+
+
+@pytest.mark.parametrize("run", [POISSON, SHUFFLED])
+def test_it_stops_before_the_step_that_would_exceed(run):
+    meter = Meter(**run, stop_at=4.0)
+    left = meter.remaining
+    taken = 0
+    while meter.remaining:
+        if "records" in run and meter.steps % 7 == 0:
+            meter.epoch()
+        meter.step()
+        taken += 1
+        assert meter.remaining == left - taken
+        assert meter.epsilon <= 4.0
+    if "records" in run:
+        meter.epoch()
+    before = meter.state_dict()
+    with pytest.raises(fa.BudgetExceededError, match="1 more step would spend"):
+        meter.step()
+    assert meter.state_dict() == before
+    assert taken == left > 5
+    units = taken if "records" not in run else taken // 7
+    more = {"steps": units + 1} if "records" not in run else {"epochs": units + 1}
+    assert fa.dpsgd.epsilon(**run, **more) > 4.0 >= meter.epsilon
+
+
+def test_the_largest_number_of_steps_is_that_of_dpsgd():
+    rng = random.Random(3)
+    for _ in range(20):
+        run = {"noise_multiplier": rng.uniform(0.6, 3.0), "sample_rate": 10 ** rng.uniform(-3, -0.5), "delta": 1e-6}
+        budget = rng.uniform(0.3, 6.0)
+        assert Meter(**run, stop_at=budget).remaining == fa.dpsgd.steps(epsilon=budget, **run)
+
+
+def test_a_budget_that_nothing_or_anything_fits():
+    assert Meter(**POISSON).remaining == math.inf
+    assert Meter(**POISSON, stop_at=0.0).remaining == 0
+    assert Meter(**POISSON | {"noise_multiplier": math.inf}, stop_at=0.0).remaining == math.inf
+    spent = Meter(**POISSON, stop_at=1.0, after=fa.Laplace(0.5))
+    assert spent.remaining == 0
+    assert spent.epsilon == fa.epsilon(fa.Laplace(0.5), delta=1e-5)
+
+
+def test_what_was_released_before_and_several_batches_a_step():
+    meter = Meter(**POISSON, after=fa.Laplace(4.0) * 2, accumulate=3)
+    meter.step(4)
+    job = fa.Laplace(4.0) * 2 + fa.Gaussian(1.0).poisson(0.05, draws=3) * 4
+    assert meter.epsilon == fa.epsilon(job, delta=1e-5)
+    meter = Meter(**SHUFFLED, accumulate=2)
+    meter.epoch()
+    meter.step(4)  # 7 batches
+    assert meter.epsilon == of_epochs(1, batch_size=30)
+    with pytest.raises(ValueError, match="a pass has 4 steps"):
+        meter.step()
+    replaced = {
+        "noise_multiplier": 2.0,
+        "records": 1000,
+        "batch_size": 50,
+        "sampling": "with_replacement",
+        "delta": 1e-5,
+    }
+    meter = Meter(**replaced, accumulate=2)
+    meter.step()
+    assert meter.epsilon == fa.dpsgd.epsilon(**replaced | {"batch_size": 100}, steps=1)
+    for sampling in ("fixed_size", "allocation"):
+        with pytest.raises(ValueError, match="steps on the gradients of 2"):
+            Meter(**replaced | {"sampling": sampling}, accumulate=2)
+
+
+def test_several_releases_of_one_batch_are_one_with_less_noise():
+    """Not steps of their own: a record that is drawn is in all of them."""
+    run = {"sample_rate": 0.05, "delta": 1e-5}
+    meter = Meter(noise_multiplier=[1.0, 3.0], **run)
+    meter.step(10)
+    noise = 1.0 / math.sqrt(1.0 + 1.0 / 9.0)
+    whole = fa.dpsgd.epsilon(noise_multiplier=noise, steps=10, **run)
+    assert whole <= meter.epsilon <= whole * (1 + 1e-9)
+    apart = fa.Gaussian(1.0).poisson(0.05) * 10 + fa.Gaussian(3.0).poisson(0.05) * 10
+    assert meter.epsilon > fa.epsilon(apart, delta=1e-5)
+    assert Meter(noise_multiplier=[1.0, 0.0], **run).remaining == math.inf
+
+
+def test_a_state_goes_on_where_it_was_saved():
+    rng = random.Random(5)
+    for run in (POISSON, SHUFFLED):
+        for _ in range(30):
+            meter, whole = Meter(**run), Meter(**run)
+            for step in range(21):
+                for one in (meter, whole):
+                    if step % 7 == 0 and run is SHUFFLED:
+                        one.epoch()
+                    one.step()
+                if rng.random() < 0.3:
+                    state = json.loads(json.dumps(meter.state_dict()))
+                    meter = Meter(**run)
+                    meter.load_state_dict(state)
+                    assert meter.epsilon == whole.epsilon
+                    if meter.was_open and step % 7 != 6:
+                        meter.epoch(goes_on=True)
+            assert (meter.steps, meter.epsilon) == (whole.steps, whole.epsilon)
+
+
+def test_a_pass_whose_order_is_lost_counts_again():
+    meter = Meter(**SHUFFLED)
+    meter.epoch()
+    meter.step(3)
+    again = Meter(**SHUFFLED)
+    again.load_state_dict(meter.state_dict())
+    assert again.epsilon == of_epochs(1)
+    with pytest.raises(ValueError, match="call epoch"):
+        again.step()
+    again.epoch()
+    again.step()
+    assert again.epsilon == of_epochs(2)
+    with pytest.raises(ValueError, match="no pass was open"):
+        again.epoch(goes_on=True)
+
+
+def test_states_of_others_and_damaged_ones_change_nothing():
+    meter = Meter(**SHUFFLED)
+    meter.epoch()
+    meter.step(3)
+    state = meter.state_dict()
+    with pytest.raises(ValueError, match="of another run"):
+        Meter(**SHUFFLED | {"noise_multiplier": 2.1}).load_state_dict(state)
+    with pytest.raises(ValueError, match="of another run"):
+        Meter(**SHUFFLED, after=fa.Laplace(1.0)).load_state_dict(state)
+    damage = [
+        {"steps": 2.5},
+        {"steps": 99},
+        {"units": 0},
+        {"units": 4},
+        {"in_pass": 8},
+        {"version": 2},
+        {"steps": None},
+    ]
+    for change in damage:
+        other = Meter(**SHUFFLED)
+        with pytest.raises(ValueError, match=r"damaged|another run"):
+            other.load_state_dict(state | change)
+        assert other.steps == 0
+    for name in state:
+        with pytest.raises(ValueError, match=r"damaged|another run"):
+            Meter(**SHUFFLED).load_state_dict({key: value for key, value in state.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (POISSON | {"steps": 3}, "steps is what a meter counts"),
+        (SHUFFLED | {"neighbors": "add_remove"}, "supported"),
+        ({**SHUFFLED, "records": None}, "needs records"),
+        (POISSON | {"sigma": 1.0}, "sigma"),
+        (POISSON | {"stop_at": -1.0}, "stop_at"),
+        (POISSON | {"accumulate": 1.5}, "accumulate"),
+        (POISSON | {"noise_multiplier": []}, "noise_multiplier is empty"),
+        (POISSON | {"delta": "1/n"}, "needs records"),
+        (POISSON | {"loader": 3}, "nothing is known of builtins.int"),
+    ],
+)
+def test_mistakes_are_named(given, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        Meter(**given)
+
+
+def test_batches_are_counted_before_they_are_given_out():
+    meter = Meter(**SHUFFLED, stop_at=of_epochs(2))
+    seen = [batch for _ in range(4) for batch in meter.batches(range(7))]
+    assert seen == [*range(7)] * 2
+    assert meter.steps == 14
+    meter = Meter(**POISSON, accumulate=3)
+    steps = [meter.steps for _ in meter.batches(range(8))]
+    assert steps == [1, 1, 1, 2, 2, 2, 3, 3]
+    with pytest.raises(TypeError, match="needs a loader"):
+        next(meter.batches())
+
+
+def test_no_record_contributes_more_than_is_counted():
+    """Random loops over passes in any order, left early and resumed: the sum of squares of what one record releases."""
+    rng = random.Random(1)
+    for _ in range(200):
+        length, meter = rng.randint(1, 4), None
+        run = {"noise_multiplier": 1.0, "records": length, "batch_size": 1, "sampling": "shuffled", "delta": 1e-3}
+        meter = Meter(**run, neighbors="zero_out")
+        passes = []
+        for _ in range(rng.randint(1, 4)):
+            meter.epoch()
+            used = rng.randint(0, length)
+            for _ in range(used):
+                meter.step()
+            passes.append(used)
+        worst = max(
+            sum(place < used for place, used in zip(places, passes, strict=True))
+            for places in itertools.product(range(length), repeat=len(passes))
+        )
+        assert meter.epsilon == fa.dpsgd.epsilon(**run, neighbors="zero_out", epochs=worst)
+
+
+def test_a_step_costs_less_than_a_fifth_of_a_millisecond():
+    meter = Meter(**POISSON, stop_at=50.0)
+    _ = meter.remaining
+    start = time.process_time()
+    for _ in range(500):
+        if meter.remaining:
+            meter.step()
+            _ = meter.epsilon
+    assert (time.process_time() - start) / 500 < 0.0002

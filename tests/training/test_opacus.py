@@ -1,0 +1,76 @@
+"""The guard on an optimizer of Opacus, in real trainings: each step's epsilon, the stop, checkpoints."""
+
+import pytest
+
+import fastacct as fa
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("opacus", reason="the extra opacus is not installed")
+
+from opacus import PrivacyEngine  # noqa: E402
+
+from fastacct.training.opacus import Guard  # noqa: E402
+from tests.compat.test_opacus import own_registry, registered  # noqa: E402, F401
+from tests.compat.test_opacus_training import shuffled_bounds, train, training  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def poisson(steps):
+    return fa.dpsgd.epsilon(noise_multiplier=1.5, sample_rate=0.1, steps=steps, delta=1e-5)
+
+
+def test_each_step_has_the_epsilon_of_its_engine():
+    engine, heard = registered(), []
+    model, optimizer, loader = training(engine)
+    guard = Guard(engine, optimizer, delta=1e-5, log=heard.append)
+    train(model, optimizer, loader, 3)
+    assert heard == [poisson(i) for i in range(1, 31)]
+    assert guard.epsilon == engine.get_epsilon(1e-5) == poisson(30)
+
+
+def test_the_step_that_would_exceed_changes_no_parameter_and_is_not_recorded():
+    engine = registered()
+    model, optimizer, loader = training(engine)
+    guard = Guard(engine, optimizer, delta=1e-5, stop_at=poisson(17))
+    with pytest.raises(fa.BudgetExceededError, match="1 more step would spend"):
+        train(model, optimizer, loader, 3)
+    assert engine.accountant.history == [(1.5, 0.1, 17)]
+    assert guard.epsilon == guard.stop_at == poisson(17)
+    optimizer.zero_grad()
+    before = [one.detach().clone() for one in model.parameters()]
+    with pytest.raises(fa.BudgetExceededError, match="ended"):
+        train(model, optimizer, loader, 1)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert engine.accountant.history == [(1.5, 0.1, 17)]
+
+
+def test_a_loader_that_shuffles_is_the_engine_s():
+    engine = registered()
+    parts = training(engine, poisson=False)
+    guard = Guard(engine, parts[1], delta=1e-5)
+    train(*parts, 2)
+    assert guard.epsilon == pytest.approx(shuffled_bounds(1.5, 2)[1], rel=1e-9)
+
+
+def test_a_checkpoint_goes_on(tmp_path):
+    engine = registered()
+    model, optimizer, loader = training(engine)
+    Guard(engine, optimizer, delta=1e-5)
+    train(model, optimizer, loader, 1)
+    engine.save_checkpoint(path=tmp_path / "run.pt", module=model, optimizer=optimizer)
+    again = PrivacyEngine(accountant="fastacct")
+    model, optimizer, loader = training(again)
+    again.load_checkpoint(path=tmp_path / "run.pt", module=model, optimizer=optimizer)
+    guard = Guard(again, optimizer, delta=1e-5, stop_at=poisson(13))
+    assert guard.epsilon == poisson(10)
+    with pytest.raises(fa.BudgetExceededError):
+        train(model, optimizer, loader, 1)
+    assert again.accountant.history == [(1.5, 0.1, 13)]
+
+
+def test_an_engine_with_another_accountant_is_refused():
+    engine = PrivacyEngine(accountant="rdp")
+    _, optimizer, _ = training(engine)
+    with pytest.raises(TypeError, match="fastacct"):
+        Guard(engine, optimizer, delta=1e-5)
