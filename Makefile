@@ -118,7 +118,7 @@ sanitize:  ## kernels under the address and undefined-behaviour sanitizers, in a
 	rm -rf build fastacct_ext/*.so $(STAMP)
 	FASTACCT_BUILD=sanitize .venv-sanitize/bin/python -m pip install --quiet --no-build-isolation -e ".[dev]"
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
-		.venv-sanitize/bin/python -m pytest -p no:cacheprovider tests/kernels/renyi/test_rdp.py tests/whole/test_extreme_runs.py tests/kernels/invert/test_calibrate.py tests/kernels/line/test_mixtures.py tests/kernels/line/test_many_steps.py
+		.venv-sanitize/bin/python -m pytest -p no:cacheprovider tests/kernels/renyi/test_rdp.py tests/whole/test_extreme_runs.py tests/kernels/invert/test_calibrate.py tests/kernels/line/test_mixtures.py tests/kernels/line/test_different_steps.py
 	rm -rf build fastacct_ext/*.so
 
 wheel: $(STAMP)   ## sdist and wheel, installed and used in an empty environment

@@ -33,6 +33,7 @@ from fastacct import accountants, dpsgd, mechanisms, sensitivity
 from fastacct.accountants import *  # noqa: F403
 from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
+from fastacct.core.deltas import Concentration
 from fastacct.core.progress import progress
 from fastacct.core.version import __version__ as __version__
 from fastacct.core.version import get_include
@@ -42,7 +43,6 @@ from fastacct.gdp import GaussianFit, gdp, gdp_bounds
 from fastacct.loaders import LoaderGuide, loader_guide
 from fastacct.mechanisms import *  # noqa: F403
 from fastacct.mechanisms.error import ErrorLaw
-from fastacct.moments import Concentration
 from fastacct.privacy_loss import PrivacyLoss, divergence, privacy_loss
 from fastacct.tradeoff import *  # noqa: F403
 from fastacct.utility import NetworkGain, network_gain, utility
@@ -50,6 +50,7 @@ from fastacct.utility import NetworkGain, network_gain, utility
 if TYPE_CHECKING:
     from fastacct import audit, curve, jit, mechanism_kit, plot, results, textbook
     from fastacct.certificate import Certificate, certify, read_certificate
+    from fastacct.guarantees import Guarantee, guarantee, read_guarantee
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.reports import plan, report
     from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
@@ -59,18 +60,18 @@ _FIRST: Final = (
     "Accountant", "ApproxDP", "Exact", "DiscreteGaussian", "Exponential", "Gaussian", "Laplace", "Mechanism",
     "PLD", "Process", "PureDP", "RDP", "RandomizedResponse", "ZCDP", "__version__", "accountants", "advantage",
     "audit", "bayes_risk", "calibrate", "certify", "curve", "delta", "delta_bounds", "dpsgd", "epsilon",
-    "epsilon_bounds", "explain", "from_pmf", "gdp", "jit", "loader_guide", "mechanism_kit", "mechanisms", "plan",
-    "plot", "positive_predictive_value", "privacy_loss", "rdp", "report", "results", "sensitivity", "sweep",
-    "textbook", "tpr_at_fpr", "tradeoff", "utility",
+    "epsilon_bounds", "explain", "from_pmf", "gdp", "guarantee", "jit", "loader_guide", "mechanism_kit",
+    "mechanisms", "plan", "plot", "positive_predictive_value", "privacy_loss", "rdp", "read_guarantee", "report",
+    "results", "sensitivity", "sweep", "textbook", "tpr_at_fpr", "tradeoff", "utility",
 )  # fmt: skip
-"""The names that `dir` shows: 47 of at most 50."""
+"""The names that `dir` shows: 49 of at most 50."""
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status", "audit"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plan", "plot", "report", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
 __all__ += ["LoaderGuide", "accountants", "loader_guide", "mechanism_kit", "mechanisms", "results", "textbook"]
-__all__ += ["Certificate", "certify", "read_certificate"]
+__all__ += ["Certificate", "Guarantee", "certify", "guarantee", "read_certificate", "read_guarantee"]
 __all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
 __all__ += ["gdp_bounds", "log_delta", "log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
@@ -93,6 +94,7 @@ _LATER: Final = {
     "convert": "textbook.convert",
     "generalization": "textbook.generalization",
     **dict.fromkeys(("Certificate", "certify", "read_certificate"), "certificate"),
+    **dict.fromkeys(("Guarantee", "guarantee", "read_guarantee"), "guarantees"),
     **dict.fromkeys(("plan", "report"), "reports"),
     **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
     **{name: name for name in ("audit", "curve", "jit", "mechanism_kit", "plot", "results", "textbook")},

@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
-from fastacct.cli import commands, jobs, sweeps  # noqa: F401 - of the table
+from fastacct.cli import commands, jobs, scripts, sweeps  # noqa: F401 - of the table
 from fastacct.cli.answers import Answer
 from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options, values
 from fastacct.core.extras import import_extra
@@ -40,6 +40,8 @@ class Command(NamedTuple):
     run: Callable[[argparse.Namespace], Answer]
     needs: Sequence[str] = ()
     takes: Sequence[str] = ()
+    formats: Sequence[str] = ()
+    """Beside those of every command."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -82,7 +84,11 @@ def parser() -> Parser:
             words = flags(option)
             required = {"required": True} if option in command.needs and words[0].startswith("-") else {}
             place = groups[titles[option]] if option in titles else sub
-            place.add_argument(*words, **(OPTIONS[option] | required))
+            row = OPTIONS[option]
+            if option == "format" and command.formats:
+                choices = [*row["choices"], *command.formats]
+                row = row | {"choices": choices, "help": f"{', '.join(choices[:-1])} or {choices[-1]}; default: text"}
+            place.add_argument(*words, **(row | required))
     return top
 
 

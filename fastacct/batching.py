@@ -35,8 +35,8 @@ class _Sampling(NamedTuple):
 
 def each(function: Callable[..., float], *given: Any) -> Cells:
     """A function of plain numbers, cell by cell."""
-    found: Any = np.frompyfunc(function, len(given), 1)
-    return np.asarray(found(*given), dtype=np.float64)
+    applied: Any = np.frompyfunc(function, len(given), 1)
+    return np.asarray(applied(*given), dtype=np.float64)
 
 
 def _epoch(verb: str) -> Callable[[Gaussian, Given], Process]:
@@ -44,9 +44,9 @@ def _epoch(verb: str) -> Callable[[Gaussian, Given], Process]:
 
     def process(noise: Gaussian, given: Given) -> Process:
         epochs, more = given["epochs"], {}
-        selected, whole = given.get("selected", 1.0), math.floor if verb == "allocation" else math.ceil
+        selected, rounded = given.get("selected", 1.0), math.floor if verb == "allocation" else math.ceil
         size = given["records"], given["batch_size"], selected
-        steps = unwrap(each(lambda n, m, k: whole(int(k) * as_written(n) / as_written(m)), *size))
+        steps = unwrap(each(lambda n, m, k: rounded(int(k) * as_written(n) / as_written(m)), *size))
         if verb == "allocation":
             more["selected"] = selected
         if given.get("bins", "fresh") == "persistent":
@@ -129,7 +129,7 @@ SAMPLINGS: Final = ("poisson", *_SAMPLERS)
 COMPANIONS: Final = ("at_most", "bands", "bins", "selected")
 """Keywords that belong to some of them."""
 _TAKEN: Final = {
-    name: [kind for kind, one in _SAMPLERS.items() if name in (*one.needs, *one.takes)] for name in COMPANIONS
+    name: [kind for kind, how in _SAMPLERS.items() if name in (*how.needs, *how.takes)] for name in COMPANIONS
 }
 
 
@@ -158,19 +158,24 @@ def batches_of(run: Mapping[str, object], wanted: str = "") -> Batches | None:
             raise TypeError(f"{name} is for sampling = {' or '.join(map(repr, kinds))}, not for {kind!r}")
     if kind == "poisson":
         return None
-    one = _SAMPLERS[kind]
-    if wanted == "sample_rate" or (wanted == "steps" and one.is_by_epochs):
-        what = "a batch size is" if wanted == "sample_rate" else "epochs are"
-        raise ValueError(f"sampling = {kind!r}: {what} not calibrated; compare noise multipliers of a few")
-    if one.is_by_epochs and run.get("steps") is not None:
-        raise TypeError(f"sampling = {kind!r}: give epochs, not steps")
-    if missing := [name for name in one.needs if run.get(name) is None]:
-        raise TypeError(f"sampling = {kind!r} needs {', '.join(missing)}; other keywords do not fix the batches")
+    sampler = _SAMPLERS[kind]
+    _check(kind, sampler, run, wanted)
     bins = as_choice("bins", "fresh" if run.get("bins") is None else run["bins"], BINS)
-    names = [name for name in (*one.needs, *one.takes) if run.get(name) is not None and name != "bins"]
+    names = [name for name in (*sampler.needs, *sampler.takes) if run.get(name) is not None and name != "bins"]
     cells = {name: as_cells(name, cast("Any", run[name]), _DOMAINS.get(name)) for name in names}
     common_shape(cells)
     return Batches(kind, cells, bins)
+
+
+def _check(kind: str, sampler: _Sampling, run: Mapping[str, object], wanted: str) -> None:
+    """Refuse what is not calibrated, and keywords that do not fix the batches."""
+    if wanted == "sample_rate" or (wanted == "steps" and sampler.is_by_epochs):
+        what = "a batch size is" if wanted == "sample_rate" else "epochs are"
+        raise ValueError(f"sampling = {kind!r}: {what} not calibrated; compare noise multipliers of a few")
+    if sampler.is_by_epochs and run.get("steps") is not None:
+        raise TypeError(f"sampling = {kind!r}: give epochs, not steps")
+    if missing := [name for name in sampler.needs if run.get(name) is None]:
+        raise TypeError(f"sampling = {kind!r} needs {', '.join(missing)}; other keywords do not fix the batches")
 
 
 def in_words(sampling: str) -> str:

@@ -11,6 +11,7 @@ from fastacct.core.html import table
 from fastacct.core.inputs import as_number
 from fastacct.core.record import Compared
 from fastacct.core.relations import Relation, as_relation
+from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Quantity
 from fastacct.readers.job import Ask, explained
 from fastacct.readers.ladder import Step
@@ -96,10 +97,18 @@ def explain(
         status.name,
         tuple(f"{mechanism!r} * {count}" for mechanism, count in process.decompose(relation)),
         answered,
-        tuple((step.name, _in_words(step.said)) for step in steps)
-        + ((answered[0], f"[{lower!r}, {upper!r}]"),) * (answered == ("these together",)),
+        tuple((step.name, _in_words(step.said, process.tight)) for step in steps)
+        + ((answered[0], f"[{lower!r}, {upper!r}]"),) * (answered == ("these together",))
+        + (_from_below(process, lower) if is_exact else ()),
     )
 
 
-def _in_words(said: Found | str) -> str:
-    return said if isinstance(said, str) else f"[{said.lower!r}, {said.upper!r}]"
+def _in_words(said: Found | str, tight: bool) -> str:
+    return said if isinstance(said, str) else f"[{said.lower if tight else 0.0!r}, {said.upper!r}]"
+
+
+def _from_below(process: Process, lower: float) -> tuple[tuple[str, str], ...]:
+    """Where the lower end of a job is from of whose mechanisms some are bounded from above alone."""
+    bounded = ", ".join(repr(mechanism) for mechanism, _ in process if not mechanism.tight)
+    said = f">= {lower!r}, as only an upper bound is known of {bounded}"
+    return (("the other mechanisms, from below", said),) if bounded else ()

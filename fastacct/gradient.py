@@ -23,7 +23,7 @@ nothing certified          NaN, `LOOSE`
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple, Unpack
+from typing import Final, Literal, NamedTuple, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from fastacct.accountants import Exact
 from fastacct.accountants.question import as_accountant
 from fastacct.batching import batches_of
-from fastacct.core.bounds import TIGHT_WIDTH, Status
+from fastacct.core.bounds import TIGHT_WIDTH, Shaped, Status
 from fastacct.core.inputs import (
     MAX_STEPS,
     Cells,
@@ -54,9 +54,9 @@ __all__ = ["DeltaGradient", "EpsilonGradient", "delta_gradient", "epsilon_gradie
 _REAL_STEPS: Final = Domain(0.0, MAX_STEPS)
 _WHOLE_BELOW: Final = 100.0
 """Steps below which they are whole, or have no meaning."""
-_BETWEEN: Final = 2.0**-9
+_SPACING: Final = 2.0**-9
 """Between two of six places where answers are asked for, relative."""
-_PLACES: Final = np.array([[-4, -2, -1, 1, 2, 4], [5, 4, 3, 2, 1, 0]])
+_STENCIL: Final = np.array([[-4, -2, -1, 1, 2, 4], [5, 4, 3, 2, 1, 0]])
 """On both sides of a cell; on the right next to epsilon = 0."""
 _WEIGHTS: Final = np.array(
     [[-1 / 360, 1 / 9, -32 / 45, 32 / 45, -1 / 9, 1 / 360], [1 / 5, -5 / 4, 10 / 3, -5, 5, -137 / 60]]
@@ -77,14 +77,14 @@ class EpsilonGradient(NamedTuple):
     (-3.823, 'remove')
     """
 
-    noise_multiplier: Any
-    sample_rate: Any
-    steps: Any
-    errors_approx: tuple[Any, Any, Any]
+    noise_multiplier: Shaped
+    sample_rate: Shaped
+    steps: Shaped
+    errors_approx: tuple[Shaped, Shaped, Shaped]
     """Estimates of their absolute errors, in the same order: not proved."""
-    direction: Any
+    direction: Shaped
     """The direction that decides and that is differentiated: "remove", "add", or "both" where they are not apart."""
-    status: Any
+    status: Shaped
     """TIGHT: every error is estimated at 1e-6 of its derivative or less.  LOOSE: at more (steps below about 50), or
     something is NaN: below 100 steps that are not whole, below 10 the derivative by steps, or what is not certified.
     NOT_MET: there is no finite number to differentiate (no noise, delta = 0); all is NaN."""
@@ -101,13 +101,13 @@ class DeltaGradient(NamedTuple):
     (-7.808, 'remove')
     """
 
-    noise_multiplier: Any
-    sample_rate: Any
-    steps: Any
-    epsilon: Any
-    errors_approx: tuple[Any, Any, Any, Any]
-    direction: Any
-    status: Any
+    noise_multiplier: Shaped
+    sample_rate: Shaped
+    steps: Shaped
+    epsilon: Shaped
+    errors_approx: tuple[Shaped, Shaped, Shaped, Shaped]
+    direction: Shaped
+    status: Shaped
 
 
 def epsilon_gradient(*, delta: Reals | str, **run: Unpack[Run]) -> EpsilonGradient:
@@ -161,7 +161,7 @@ def delta_gradient(*, epsilon: Reals, **run: Unpack[Run]) -> DeltaGradient:
     return DeltaGradient(*_gradient("log_delta", as_cells("epsilon", epsilon), run))
 
 
-def _gradient(quantity: Literal["epsilon", "log_delta"], target: Cells, run: Run) -> tuple[Any, ...]:
+def _gradient(quantity: Literal["epsilon", "log_delta"], target: Cells, run: Run) -> tuple[Shaped, ...]:
     """The fields of an answer."""
     relation, threads = as_relation(run.get("neighbors", "add_remove")), as_threads(run.get("threads"))
     what = f"fastacct.dpsgd.{quantity.removeprefix('log_')}_gradient"
@@ -172,14 +172,14 @@ def _gradient(quantity: Literal["epsilon", "log_delta"], target: Cells, run: Run
         raise ValueError(f"{what} is for Poisson sampling, not sampling = {run['sampling']!r}")
     if relation not in SAMPLED:
         raise refuse(what, relation, SAMPLED)
-    given = _parameters(run) | {"target": target}
-    shape = common_shape(given)
+    arguments = _parameters(run) | {"target": target}
+    shape = common_shape(arguments)
     check_memory(shape, 32)  # arrays
-    at = np.array([np.broadcast_to(one, shape).ravel() for one in given.values()])
+    at = np.array([np.broadcast_to(argument, shape).ravel() for argument in arguments.values()])
     slopes = _Slopes(at, Quantity[quantity.upper()], threads)
     with np.errstate(all="ignore"):  # infinities meet where nothing is certified
         slopes.fill(kernel_directions(relation))
-    n, values = len(slopes.values), [unwrap(one.reshape(shape)) for one in (*slopes.values, *slopes.errors)]
+    n, values = len(slopes.values), [unwrap(values.reshape(shape)) for values in (*slopes.values, *slopes.errors)]
     direction, codes = slopes.direction.reshape(shape), slopes.status.reshape(shape)
     if shape:
         return *values[:n], tuple(values[n:]), direction, codes
@@ -252,21 +252,21 @@ class _Slopes:
 
     def _differences(self, cells: NDArray[np.intp], way: Directions, top: Cells) -> tuple[Cells, Cells]:
         """Derivatives in one direction, and their errors.  top: epsilon, where it is asked for."""
-        n, at = len(self.values), self.at[:, cells]
-        noise, rate, steps, target = at
+        n, columns = len(self.values), self.at[:, cells]
+        noise, rate, steps, target = columns
         spread, is_sampled = rate * np.sqrt(steps) / noise, rate < 1.0
-        apart, side = _BETWEEN * at, np.zeros(at.shape, dtype=np.intp)
+        apart, side = _SPACING * columns, np.zeros(columns.shape, dtype=np.intp)
         if self.what == EPSILON:  # which may end at 0 near by
             apart *= np.minimum(1.0, 16.0 * top / spread)
         else:
-            apart[3] += _BETWEEN * spread
+            apart[3] += _SPACING * spread
             side[3, target < 5.0 * apart[3]] = 1
         apart[1] = np.where(is_sampled, np.minimum(apart[1], (1.0 - rate) / 8.0), apart[1])
         is_whole = is_sampled & (steps == np.floor(steps))
-        apart[2, is_whole] = np.maximum(1.0, np.rint(_BETWEEN * steps[is_whole]))
-        places = np.tile(at[:, None, :, None], (1, n, 1, 6))
+        apart[2, is_whole] = np.maximum(1.0, np.rint(_SPACING * steps[is_whole]))
+        places = np.tile(columns[:, None, :, None], (1, n, 1, 6))
         for by in range(n):
-            places[by, by] += _PLACES[side[by]] * apart[by, :, None]
+            places[by, by] += _STENCIL[side[by]] * apart[by, :, None]
         places[1, 1, ~is_sampled] = 1.0
         answers, side, apart = self._read(places, way), side[:n], apart[:n]
         middle, half = 0.5 * (answers.lower + answers.upper), 0.5 * (answers.upper - answers.lower)
@@ -277,7 +277,7 @@ class _Slopes:
         errors = (beyond + _sum(np.abs(_WEIGHTS[side]), half)) / apart
         errors[(middle == 0.0).any(axis=-1) & (self.what == EPSILON)] = np.inf  # from there on it is 0
         if not is_sampled.all():
-            values[1] = np.where(is_sampled, values[1], self._of_all_records(at, way, top, values[0]))
+            values[1] = np.where(is_sampled, values[1], self._of_all_records(columns, way, top, values[0]))
             errors[1] = np.where(is_sampled, errors[1], np.abs(values[1] / values[0]) * errors[0])
         return values, np.where(np.isfinite(errors), errors, np.inf)
 
@@ -309,5 +309,5 @@ def _parameters(run: Run) -> dict[str, Cells]:
     steps = run.get("steps")
     if steps is None or run.get("epochs") is not None:
         return parameters(run)
-    fixed: Any = {name: value for name, value in run.items() if name != "steps"}
-    return parameters(fixed, "steps") | {"steps": as_cells("steps", steps, _REAL_STEPS, may_be_empty=True)}
+    fixed = {name: value for name, value in run.items() if name != "steps"}
+    return parameters(cast("Run", fixed), "steps") | {"steps": as_cells("steps", steps, _REAL_STEPS, may_be_empty=True)}

@@ -11,15 +11,7 @@ import numpy as np
 
 from fastacct.accountants.question import Job, answer, as_process
 from fastacct.core.bounds import Bounds
-from fastacct.core.html import table
-from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
-from fastacct.core.kept import cached
-from fastacct.core.relations import DIRECTIONS, Direction
-from fastacct.epsilon import rdp
-from fastacct.mechanisms.base import WEIGHTS_OFF, plain
-from fastacct.mechanisms.finite import from_pmf
-from fastacct.mechanisms.guarantee import MeanConcentratedDP
-from fastacct.moments import (
+from fastacct.core.deltas import (
     COARSER,
     LARGEST,
     LESS,
@@ -33,6 +25,14 @@ from fastacct.moments import (
     second_moment,
     smallest_tau,
 )
+from fastacct.core.html import table
+from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
+from fastacct.core.kept import cached
+from fastacct.core.relations import DIRECTIONS, Direction
+from fastacct.epsilon import rdp
+from fastacct.mechanisms.base import WEIGHTS_OFF, plain
+from fastacct.mechanisms.finite import from_pmf
+from fastacct.mechanisms.guarantee import MeanConcentratedDP
 from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
 from fastacct.run import verb
@@ -42,11 +42,7 @@ _BOTH: Final[tuple[Both, ...]] = ("add_remove", "remove", "add")
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
-_REACH: Final = 300.0
-_INTERVALS: Final = 512
 _AT_ONCE: Final = 64
-_MOST: Final = 64.0
-"""Order beyond which the lower bound is that of this one."""
 _DEFINED: Final = (("mu", 1), ("tau", 2))
 """Parameters of mean-concentrated DP, and which of their powers add up."""
 _OUTWARDS: Final = np.array([1.0 - 4e-16, 1.0 + 4e-16])
@@ -59,9 +55,9 @@ class PrivacyLoss:
         self._relation, self._job, self._threads = as_choice("neighbors", relation, _BOTH), as_process(job), threads
         if shape := self._job.shape:
             raise TypeError(f"the job has arrays of shape {shape}: ask for one job at a time")
-        direction, *more = DIRECTIONS[relation]
+        direction, *others = DIRECTIONS[relation]
         self._direction: Direction = direction
-        self.ways = [PrivacyLoss(job, one, threads) for one in (direction, *more)] if more else []
+        self.ways = [PrivacyLoss(job, way, threads) for way in (direction, *others)] if others else []
         parts = self._job.decompose(direction)
         releases = sum(float(np.asarray(count)) for _, count in parts)
         self._off = 0.0 if parts.sampled(direction, exactly=True) else 2.0 * WEIGHTS_OFF * releases
@@ -109,9 +105,9 @@ class PrivacyLoss:
         other jobs orders from 1 on are bounded above as by `fastacct.rdp`, the rest by integrals over certified deltas.
         """
         alpha = as_number("order", order, _ORDER)
-        own, back = (partial(one._moments, many=4 if alpha <= 1.0 else 2) for one in (self, self._back))
-        if 0.0 < alpha < math.inf and (known := at_order(own, back, alpha)) is not None:
-            ends = known[2:4, 0] if alpha == 1.0 else np.sort(known[:2, 0] / (alpha - 1.0))
+        own, back = (partial(loss._moments, many=4 if alpha <= 1.0 else 2) for loss in (self, self._back))
+        if 0.0 < alpha < math.inf and (rows := at_order(own, back, alpha)) is not None:
+            ends = rows[2:4, 0] if alpha == 1.0 else np.sort(rows[:2, 0] / (alpha - 1.0))
             lower, upper = (ends.clip(0.0) * _OUTWARDS).tolist()
             if not self._job.tight:  # divergences, which grow with the order, may say more than its pair
                 lower, upper = 0.0, min(upper, float(rdp(self._job, max(alpha, 1.0), neighbors=self._direction)))
@@ -127,7 +123,7 @@ class PrivacyLoss:
             if self._apart:
                 lower, upper = self._sum(lambda one: one.divergence(alpha))
             else:
-                low, high = self._by_deltas(np.array([min(alpha, _MOST)]))  # divergences grow with the order
+                low, high = self._by_deltas(np.array([min(alpha, 64.0)]))  # divergences grow with the order
                 lower, upper = max(low.item(), 0.0), high.item()
             if alpha >= 1.0:
                 upper = min(upper, float(rdp(self._job, alpha, neighbors=self._direction, threads=self._threads)))
@@ -143,16 +139,16 @@ class PrivacyLoss:
         the size of 1, and from above inf where losses beyond 700 matter.  Of the pair that is analysed: a mechanism
         that a guarantee describes (`PureDP`, `GDP`), or post-processing, may have a larger one.
         """
-        if (known := self._moments(np.zeros(1), 6)) is not None:
-            return bounded(known[4].item() if self._job.tight else 0.0, known[5].item())
+        if (rows := self._moments(np.zeros(1), 6)) is not None:
+            return bounded(rows[4].item() if self._job.tight else 0.0, rows[5].item())
         if self._apart:
             return bounded(*self._sum(lambda one: one.variance))
         mean = self.mean
         if math.isinf(mean.upper):
             return bounded(0.0, math.inf)
-        deltas, other = (partial(self._deltas_of, direction) for direction in (self._direction, self._other))
+        deltas, back = (partial(self._deltas_of, direction) for direction in (self._direction, self._other))
         renyi = partial(self._renyi, self._direction)
-        low, high = second_moment(deltas, other, lambda order: renyi(np.array([order])).item(), self._job.tight)
+        low, high = second_moment(deltas, back, lambda order: renyi(np.array([order])).item(), self._job.tight)
         high -= mean.lower * mean.lower * (1.0 - 1e-15)
         low -= mean.upper * mean.upper * (1.0 + 1e-15)
         return bounded(max(low, 0.0), max(high, 0.0))
@@ -167,7 +163,7 @@ class PrivacyLoss:
         pair that is analysed: mean-concentrated DP does not pass to what a pair dominates, nor to post-processing.
         """
         parts = list(self._job)
-        if parts and all(isinstance(one, MeanConcentratedDP) for one, _ in parts):  # by definition; squares add up
+        if parts and all(isinstance(kind, MeanConcentratedDP) for kind, _ in parts):  # by definition; squares add up
             mu, square = (math.fsum(n * plain(getattr(m, name)) ** k for m, n in parts) for name, k in _DEFINED)
             return Concentration(mu * (1.0 + 4e-16), math.sqrt(square) * (1.0 + 4e-16))
         mean = self.mean
@@ -180,16 +176,16 @@ class PrivacyLoss:
 
         def far(s: Cells) -> Cells:
             right = np.minimum(rho * (1.0 + 1.0 / s), pure / s)
-            left = np.minimum(rho_back + mean.upper / s, (pure_back + mean.upper) / s)
-            return np.asarray(2.0 * np.maximum(right, left))
+            backward = np.minimum(rho_back + mean.upper / s, (pure_back + mean.upper) / s)
+            return np.asarray(2.0 * np.maximum(right, backward))
 
         deviation = math.sqrt(variance.upper)
-        found = smallest_tau(self._log_moment, self._least_moment, mean, deviation, far)
-        return Concentration(mean.upper, min(found, 0.5 * (pure + pure_back)))  # Hoeffding: half the range
+        tau = smallest_tau(self._log_moment, self._least_moment, mean, deviation, far)
+        return Concentration(mean.upper, min(tau, 0.5 * (pure + pure_back)))  # Hoeffding: half the range
 
     def _growth(self, direction: Direction) -> tuple[float, float]:
         """rho of zero-concentrated DP and epsilon of pure DP in one direction; inf where none is known."""
-        parts = [(one, float(np.asarray(count))) for one, count in self._job.decompose(direction)]
+        parts = [(kind, float(np.asarray(count))) for kind, count in self._job.decompose(direction)]
         rho = sum(k * min(m.concentration(direction), m.unsampled().concentration(direction)) for m, k in parts)
         pure = sum(k * m.pure_epsilon(direction) for m, k in parts)
         if math.isinf(min(rho, pure)):
@@ -200,8 +196,8 @@ class PrivacyLoss:
 
     def _least_moment(self, s: float) -> float:
         """A lower bound of log E_P exp(s L)."""
-        if (known := self._moments(np.array([s]), 2)) is not None:
-            return float(known[0, 0])
+        if (rows := self._moments(np.array([s]), 2)) is not None:
+            return float(rows[0, 0])
         if each := [n * loss._least_moment(s) for n, loss in self._apart]:
             return math.fsum(each) - 1e-15 * math.fsum(map(abs, each))
         if s > 0.0:
@@ -221,25 +217,25 @@ class PrivacyLoss:
     def _log_moment(self, s: Cells) -> Cells:
         """Upper bounds of log E_P exp(s L), by divergences of either direction."""
         rows = self._rows(s)
-        found = np.full(s.shape, np.nan) if rows is None else rows[1]
-        unknown = ~np.isfinite(found)
+        value = np.full(s.shape, np.nan) if rows is None else rows[1]
+        unknown = ~np.isfinite(value)
         if unknown.any():
-            found[unknown] = self._by_parts(s[unknown])
-        return np.asarray(found)
+            value[unknown] = self._by_parts(s[unknown])
+        return np.asarray(value)
 
     def _by_parts(self, s: Cells) -> Cells:
         """The same of losses that are no data: the sum over the releases, or by divergences of all together."""
         if each := [n * loss._log_moment(s) for n, loss in self._apart]:
             return np.asarray(np.sum(each, axis=0) + 4e-16 * (len(each) + 2.0) * np.sum(np.abs(each), axis=0))
-        found = np.empty(s.shape)
-        right, left = s > 0.0, s < -1.0
-        found[right] = s[right] * self._renyi(self._direction, 1.0 + s[right])
-        found[left] = (-s[left] - 1.0) * self._renyi(self._other, -s[left])
+        value = np.empty(s.shape)
+        right, backward = s > 0.0, s < -1.0
+        value[right] = s[right] * self._renyi(self._direction, 1.0 + s[right])
+        value[backward] = (-s[backward] - 1.0) * self._renyi(self._other, -s[backward])
         near = (s > -1.0) & ~right
         if near.any():
-            found[near] = s[near] * self._by_deltas(1.0 + s[near])[0]
-        found[s == -1.0] = 0.0
-        return found
+            value[near] = s[near] * self._by_deltas(1.0 + s[near])[0]
+        value[s == -1.0] = 0.0
+        return value
 
     def _rows(self, s: Cells) -> Cells | None:
         """Bounds of the log-moments of all releases and of their derivatives; NaN where not known, None if nowhere."""
@@ -247,8 +243,8 @@ class PrivacyLoss:
 
     def _moments(self, s: Cells, many: int) -> Cells | None:
         """Those rows, where so many of them are known."""
-        found = self._rows(s)
-        return found if found is not None and np.isfinite(found[:many]).all() else None
+        rows = self._rows(s)
+        return rows if rows is not None and np.isfinite(rows[:many]).all() else None
 
     def _renyi(self, direction: Direction, orders: Cells) -> Cells:
         return np.asarray(rdp(self._job, orders, neighbors=direction, threads=self._threads))
@@ -260,10 +256,10 @@ class PrivacyLoss:
         """
         low, high = np.empty(alpha.size), np.empty(alpha.size)
         for start in range(0, alpha.size, _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            sides = (self._direction, alpha[part] - 1.0), (self._other, -alpha[part])
+            chunk = slice(start, start + _AT_ONCE)
+            sides = (self._direction, alpha[chunk] - 1.0), (self._other, -alpha[chunk])
             ends = [power_bounds(*self._grid(way), top) for way, top in sides]
-            low[part], high[part] = (sum(side) for side in zip(*ends, strict=True))
+            low[chunk], high[chunk] = (sum(side) for side in zip(*ends, strict=True))
         a = 1.0 - alpha
         with np.errstate(divide="ignore", invalid="ignore"):
             least = np.maximum(alpha * low - self._off / np.abs(a), 0.0)  # of |1 - sum p^alpha q^(1 - alpha)| / |a|
@@ -276,11 +272,11 @@ class PrivacyLoss:
         """Epsilons, and bounds of delta there; found once."""
         if direction not in self._grids:
             reach = 1.0
-            while reach < _REACH and self._deltas_of(direction, np.array([reach]))[1][0] > 1e-15:
+            while reach < 300.0 and self._deltas_of(direction, np.array([reach]))[1][0] > 1e-15:
                 reach *= 2.0
-            many = _INTERVALS if self._job.tight else _INTERVALS // COARSER
-            at = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
-            self._grids[direction] = (at, *self._deltas_of(direction, at))
+            many = 512 // (1 if self._job.tight else COARSER)
+            epsilons = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
+            self._grids[direction] = (epsilons, *self._deltas_of(direction, epsilons))
         return self._grids[direction]
 
     @larger
@@ -314,18 +310,18 @@ class PrivacyLoss:
         """Bounds of P(L > epsilon), from below (side 0) or above (1), one by each of these steps."""
         here = epsilon[..., None]
         apart = steps * np.maximum(np.abs(here), 1.0)
-        at = np.concatenate([here, here - apart if side else here + apart], axis=-1)
-        found = chances(at, *self._deltas(at), side)
-        return np.minimum(found, self._by_moments(epsilon)[..., None]) if side else found
+        points = np.concatenate([here, here - apart if side else here + apart], axis=-1)
+        bounds = chances(points, *self._deltas(points), side)
+        return np.minimum(bounds, self._by_moments(epsilon)[..., None]) if side else bounds
 
     def _by_moments(self, epsilon: Cells) -> Cells:
         """Chernoff's bound of P(L > epsilon), of jobs that are known by their divergences alone; else 1."""
-        if all(one.has_losses for one, _ in self._job.decompose(self._direction)):
+        if all(kind.has_losses for kind, _ in self._job.decompose(self._direction)):
             return np.ones(epsilon.shape)
         a = self._divergences[0] - 1.0
         with np.errstate(over="ignore", invalid="ignore"):
-            found = np.exp(a * (self._divergences[1] - epsilon[..., None])) * (1.0 + 1e-12)
-        return np.asarray(np.nan_to_num(found, nan=1.0).min(axis=-1))
+            bounds = np.exp(a * (self._divergences[1] - epsilon[..., None])) * (1.0 + 1e-12)
+        return np.asarray(np.nan_to_num(bounds, nan=1.0).min(axis=-1))
 
     @cached
     def _divergences(self) -> tuple[Cells, Cells]:
@@ -340,14 +336,14 @@ class PrivacyLoss:
             if own.any():
                 low[own], high[own] = self._deltas_of(direction, np.abs(flat[own]))
         negative, weight = flat < 0.0, np.exp(np.minimum(flat, 0.0))
-        rest = -np.expm1(np.minimum(flat, 0.0))
-        low = np.where(negative, np.maximum((rest + weight * low) * (1.0 - 1e-15) - self._off, 0.0), low)
-        high = np.where(negative, (rest + weight * high) * (1.0 + 1e-15) + self._off, high)
+        beside = -np.expm1(np.minimum(flat, 0.0))
+        low = np.where(negative, np.maximum((beside + weight * low) * (1.0 - 1e-15) - self._off, 0.0), low)
+        high = np.where(negative, (beside + weight * high) * (1.0 + 1e-15) + self._off, high)
         return low.reshape(epsilon.shape), high.reshape(epsilon.shape)
 
     def _deltas_of(self, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
-        found = answer("delta", self._job, epsilon, None, direction, self._threads, only_upper=not self._job.tight)
-        return np.asarray(found.lower), np.minimum(found.upper, 1.0)
+        bounds = answer("delta", self._job, epsilon, None, direction, self._threads, only_upper=not self._job.tight)
+        return np.asarray(bounds.lower), np.minimum(bounds.upper, 1.0)
 
 
 @verb({}, formerly={"order": "orders"})
@@ -366,7 +362,7 @@ def divergence(
     """
     of = from_pmf(*job) if isinstance(job, tuple | list) and len(job) == 2 else job
     loss, cells = privacy_loss(of, neighbors=neighbors), as_cells("orders", orders, _ORDER, may_be_empty=True)
-    each = np.array([loss.divergence(one)[:2] for one in cells.ravel().tolist()]).reshape(*cells.shape, 2)
+    each = np.array([loss.divergence(order)[:2] for order in cells.ravel().tolist()]).reshape(*cells.shape, 2)
     return bounded(each[..., 0], each[..., 1])
 
 

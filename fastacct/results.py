@@ -7,12 +7,13 @@ True
 
 from fastacct.certificate import Certificate, read_certificate
 from fastacct.core.bounds import Bounds, Status
+from fastacct.core.deltas import Concentration
 from fastacct.explain import Explanation
 from fastacct.gdp import GaussianFit
+from fastacct.guarantees import Guarantee, read_guarantee
 from fastacct.ledger.accountant import BudgetExceededError
 from fastacct.loaders import LoaderGuide
 from fastacct.mechanisms.error import ErrorLaw
-from fastacct.moments import Concentration
 from fastacct.privacy_loss import PrivacyLoss
 from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto
 from fastacct.utility import NetworkGain
@@ -25,6 +26,7 @@ __all__ = [
     "ErrorLaw",
     "Explanation",
     "GaussianFit",
+    "Guarantee",
     "LoaderGuide",
 ]
 __all__ += [
@@ -37,4 +39,5 @@ __all__ += [
     "open_sweep",
     "pareto",
     "read_certificate",
+    "read_guarantee",
 ]

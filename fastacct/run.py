@@ -96,34 +96,47 @@ def parameters(run: Parameters, wanted: str = "", hint: str = "") -> dict[str, C
     sample_rate = batch_size / records and steps = ceil(epochs * records / batch_size) = ceil(epochs / sample_rate);
     epochs without a sample rate stay epochs.
     """
-    given: dict[str, object] = {name: value for name, value in run.items() if value is not None}
-    for name, instead in (("sample_rate", "batch_size"), ("steps", "epochs")):
-        if name in given and instead in given:
-            raise TypeError(f"give either {name} or {instead}, not both")
-    if "batch_size" in given and "records" not in given:
-        raise TypeError("batch_size needs records, the number of records of the data set")
     names = (*PARAMETERS, "records", "batch_size", "epochs")
-    cells = {name: _checked(name, given[name]) for name in names if name in given}
-    batch, records = cells.get("batch_size"), cells.get("records", np.asarray(1.0))
-    if batch is not None:
-        shape = common_shape({"batch_size": batch, "records": records})
-        if (batch > records).any():
-            first = np.argmax(batch > records)
-            one, whole = (float(np.broadcast_to(x, shape).flat[first]) for x in (batch, records))
-            raise ValueError(f"batch_size = {one!r} exceeds records = {whole!r}")
-        cells["sample_rate"] = each(rate_of_batch, batch, records)
+    named = {name: value for name in names if (value := run.get(name)) is not None}
+    _refuse_twice(named)
+    cells = {name: _checked(name, value) for name, value in named.items()}
+    batch = (cells["batch_size"], cells["records"]) if "batch_size" in cells else None
+    if batch:
+        cells["sample_rate"] = _rate(*batch)
     if "epochs" in cells and "sample_rate" in cells:
-        epochs, rate = cells.pop("epochs"), cells["sample_rate"]
-        common_shape({"epochs": epochs, "sample_rate": rate})
-        if ((epochs > 0.0) & (rate == 0.0)).any():
-            raise ValueError("epochs needs a positive sample_rate: at sample_rate = 0 no number of steps is an epoch")
-        counted = each(steps_of_epochs, epochs, *((rate,) if batch is None else (batch, records)))
-        cells["steps"] = as_cells("steps", counted)
-    excused = (wanted, "steps") if "epochs" in given else (wanted,)
+        cells["steps"] = _steps(cells.pop("epochs"), cells["sample_rate"], batch)
+    excused = (wanted, "steps") if "epochs" in named else (wanted,)
     missing = [name for name in PARAMETERS if name not in cells and name not in excused]
     if missing:
         raise TypeError(f"missing {', '.join(missing)}{hint}")
     return {name: cells[name] for name in (*PARAMETERS, "epochs") if name in cells}
+
+
+def _refuse_twice(named: Mapping[str, object]) -> None:
+    """Refuse what fixes one parameter in two ways, and a batch size of an unknown part of the records."""
+    for name, instead in (("sample_rate", "batch_size"), ("steps", "epochs")):
+        if name in named and instead in named:
+            raise TypeError(f"give either {name} or {instead}, not both")
+    if "batch_size" in named and "records" not in named:
+        raise TypeError("batch_size needs records, the number of records of the data set")
+
+
+def _rate(batch: Cells, records: Cells) -> Cells:
+    """Sample rates of batches of no more than all records."""
+    shape = common_shape({"batch_size": batch, "records": records})
+    if (batch > records).any():
+        first = np.argmax(batch > records)
+        size, limit = (float(np.broadcast_to(x, shape).flat[first]) for x in (batch, records))
+        raise ValueError(f"batch_size = {size!r} exceeds records = {limit!r}")
+    return each(rate_of_batch, batch, records)
+
+
+def _steps(epochs: Cells, rate: Cells, batch: tuple[Cells, Cells] | None) -> Cells:
+    """Steps of so many epochs, by the batch where one is given."""
+    common_shape({"epochs": epochs, "sample_rate": rate})
+    if ((epochs > 0.0) & (rate == 0.0)).any():
+        raise ValueError("epochs needs a positive sample_rate: at sample_rate = 0 no number of steps is an epoch")
+    return as_cells("steps", each(steps_of_epochs, epochs, *(batch or (rate,))))
 
 
 def _checked(name: str, value: object) -> Cells:
@@ -145,8 +158,8 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
     """
     if epochs == 0.0:
         return 0
-    wanted, batch, whole = (as_written(x) for x in (epochs, batch_size, records))
-    return min(math.ceil(wanted * whole / batch), 2**60)
+    wanted, batch, of_all = (as_written(x) for x in (epochs, batch_size, records))
+    return min(math.ceil(wanted * of_all / batch), 2**60)
 
 
 class _Steps(Process):
@@ -175,16 +188,16 @@ def process_of(run: Parameters) -> Process:
             as_cells("records", run["records"])
         return of_history(history)
     batches = batches_of(run)
-    found = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
-    noise, rate, steps = found.values()
+    checked = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
+    noise, rate, steps = checked.values()
     own = run.get("noise_multiplier")
     if batches is not None or isinstance(own, Replaced):
-        given = {name: unwrap(cells) for name, cells in (found | (batches.cells if batches else {})).items()}
-        given |= {"noise_multiplier": own} if isinstance(own, Replaced) else {}
+        numbers = {name: unwrap(cells) for name, cells in (checked | (batches.cells if batches else {})).items()}
+        numbers |= {"noise_multiplier": own} if isinstance(own, Replaced) else {}
         if batches is not None:
-            return batches.process(given)
-        return Gaussian(given["noise_multiplier"]).poisson(given["sample_rate"]) * cast("Count", given["steps"])
-    return _Steps(Sampled([noise], [rate], [steps], common_shape(found)))
+            return batches.process(numbers)
+        return Gaussian(numbers["noise_multiplier"]).poisson(numbers["sample_rate"]) * cast("Count", numbers["steps"])
+    return _Steps(Sampled([noise], [rate], [steps], common_shape(checked)))
 
 
 def job_or_run(job: Job | None, run: Mapping[str, object]) -> Job:
@@ -226,20 +239,20 @@ def verb(
 
     def decorate(function: Callable[Concatenate[Of, P], Answer]) -> Verb[Of, P, Answer]:
         (shown,) = written_out({**options, **Parameters.__annotations__}, [function])
-        known = shown.parameters
-        own = known.keys() - Parameters.__annotations__.keys()
-        places = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values())
+        arguments = shown.parameters
+        own = arguments.keys() - Parameters.__annotations__.keys()
+        places = sum(argument.kind is argument.POSITIONAL_OR_KEYWORD for argument in arguments.values())
 
         @wraps(function)
         def call(*given: Any, **keywords: Any) -> Answer:
             if len(given) > places:
-                named = ", ".join(name for name in known if name in own)
+                named = ", ".join(name for name in arguments if name in own)
                 raise TypeError(f"{function.__name__} takes {places} arguments without names; their names: {named}")
             if given and keywords.keys() <= own:
                 return function(*given, **keywords)
             for old, new in (formerly or {}).items():
                 renamed(keywords, old, new)
-            refuse_unknown(keywords, known)
+            refuse_unknown(keywords, arguments)
             job = given[0] if given else keywords.pop("job", None)
             return function(cast("Of", _taken(job, keywords)), *given[1:], **keywords)
 

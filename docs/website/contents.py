@@ -16,9 +16,11 @@ CONTENTS = {
         "docs/howto/noise",
         "docs/explorer",
         "docs/loaders",
+        "docs/howto/check_loop",
         "docs/relations",
         "docs/howto/pipeline",
         "docs/howto/budget",
+        "docs/howto/guarantee",
         "docs/attacks",
         "docs/audit",
         "docs/certificates",
@@ -46,6 +48,7 @@ CONTENTS = {
         "docs/backends/opendp",
         "docs/backends/diffprivlib",
         "docs/backends/pipelinedp",
+        "docs/backends/jobs",
     ],
     "docs/notebooks/README": [
         "docs/notebooks/first_number",
@@ -84,6 +87,7 @@ CONTENTS = {
     ],
     "docs/develop": [
         "docs/support",
+        "docs/deprecations",
         "SECURITY",
         "CONTRIBUTING",
         "docs/design",

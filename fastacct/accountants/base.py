@@ -75,9 +75,9 @@ class Method(Compared):
 
     def _sampled(self, job: Process, relation: Relation) -> Sampled:
         """The sampled Gaussians that a job consists of, or a refusal."""
-        if (found := job.sampled(relation)) is not None:
-            return found
-        other = next(one for one, _ in job.decompose(relation) if one.sampled_gaussian(relation) is None)
+        if (runs := job.sampled(relation)) is not None:
+            return runs
+        other = next(kind for kind, _ in job.decompose(relation) if kind.sampled_gaussian(relation) is None)
         raise ValueError(
             f"accountant {type(self).__name__} covers Gaussians and their Poisson samples, not {other!r} "
             f"under neighbors = {relation!r}; use fastacct.Exact()"
@@ -86,6 +86,6 @@ class Method(Compared):
 
 def by_kernel(kernel: Callable[..., Task], wanted: Wanted, fixed: Fixed, ask: Ask, per_task: int = 256) -> Cells:
     """Calibrate all cells by a kernel, which is told how."""
-    given = dict(zip((name for name in _PARAMETERS if name != wanted), fixed[1:], strict=True))
-    (values,), _ = run_kernel(partial(kernel, fixed[0], ask.target, **given), ask.shape, 1, ask.threads, per_task)
+    held = dict(zip((name for name in _PARAMETERS if name != wanted), fixed[1:], strict=True))
+    (values,), _ = run_kernel(partial(kernel, fixed[0], ask.target, **held), ask.shape, 1, ask.threads, per_task)
     return values

@@ -54,9 +54,9 @@ class PLD(Method):
 
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified lower and upper bounds."""
-        whole = job.decompose(ask.relation)
-        for mechanism, _ in whole:
+        blocks = job.decompose(ask.relation)
+        for mechanism, _ in blocks:
             if not mechanism.has_losses:
                 raise ValueError(f"accountant PLD: no dominating pair is known for {mechanism!r}; use fastacct.RDP()")
-        found = falling(job, ask, by_cells(whole, ask, self._settings))
-        return found if job.tight else bound_only(found, ask)
+        bounds = falling(job, ask, by_cells(blocks, ask, self._settings))
+        return bounds if job.tight else bound_only(bounds, ask)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final, TypedDict, Unpack, cast
 
-import numpy as np
-
 from fastacct.accountants.base import Method
 from fastacct.accountants.exact import Exact
-from fastacct.core.bounds import Bounds, Status
-from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_threads, common_shape, unwrap
+from fastacct.core.bounds import Bounds, unwrapped
+from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_threads, common_shape
 from fastacct.core.labels import labelled, labels_of, together
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.words import refuse_unknown
@@ -127,7 +125,4 @@ def as_method(accountant: object, default: Method) -> Method:
 
 def plain_bounds(bounds: Bounds) -> Bounds:
     """Plain numbers and a `Status` for a single cell without dimensions; labelled bounds as one table."""
-    if labels_of(bounds.upper):
-        return cast("Bounds", together(bounds))
-    lower, upper, status = (np.asarray(x) for x in bounds)
-    return Bounds(unwrap(lower), unwrap(upper), status if status.ndim else Status(int(status)))
+    return cast("Bounds", together(bounds)) if labels_of(bounds.upper) else unwrapped(bounds)

@@ -32,11 +32,16 @@ from fastacct.core.relations import DIRECTIONS, RELATIONS, as_relation, both_way
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.curve import PrivacyCurve, TradeoffCurve
 from fastacct.epsilon import delta_bounds, epsilon_bounds
+from fastacct.guarantees import FORMAT as GUARANTEE
+from fastacct.guarantees import guarantee as guarantee_of
+from fastacct.guarantees import read_guarantee
+from fastacct.guarantees.schema import MOST_BYTES, once
 from fastacct.ledger.accountant import Accountant
 from fastacct.mechanisms.process import Process
 from fastacct.reports import plan as plan_of
 from fastacct.reports import report as report_of
 from fastacct.reports.numbers import right_alarms
+from fastacct.reports.written import FORMATS
 from fastacct.run import Run, as_delta, process_of
 from fastacct.tradeoff import advantage, tpr_at_fpr
 
@@ -57,7 +62,7 @@ def job_in(path: Path) -> Process:
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        document = json.loads(text, object_pairs_hook=_once) if path.suffix == ".json" else tomllib.loads(text)
+        document = json.loads(text, object_pairs_hook=once) if path.suffix == ".json" else tomllib.loads(text)
         if not isinstance(document, Mapping) or [*document] != ["release"] or not isinstance(document["release"], list):
             raise ValueError("must have [[release]] tables, and nothing else")
         whole = Process()
@@ -69,14 +74,6 @@ def job_in(path: Path) -> Process:
         return whole
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of JSON in which no name is twice."""
-    names = [name for name, _ in pairs]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{twice[0]!r} is given twice")
-    return dict(pairs)
 
 
 def _release(table: object) -> Process:
@@ -245,12 +242,16 @@ def _about(job: curves.Run | Job) -> Mapping[str, object]:
 
 def report(given: Namespace) -> Answer:
     """A report, printed or written."""
+    if given.write is not None and given.format in ("card", "appendix"):
+        raise ValueError(
+            f"format {given.format!r} has no suffix of its own: leave write out, and send it to a file with >"
+        )
     what: Keywords = _run(given) if given.job is None else {"job": job_of(given), **_records(given)}
     fields = {name: getattr(given, name) for name in FIELDS if getattr(given, name) is not None}
     found = report_of(**what, delta=given.delta, neighbors=given.neighbors, **fields)
     document = {"command": "report", **found.numbers}
     if given.write is None:
-        text = found.render(given.format if given.format in ("markdown", "latex") else "text").rstrip("\n")
+        text = found.render(given.format if given.format in FORMATS else "text").rstrip("\n")
         return Answer(document, [], written=text, plain=repr(found.numbers["epsilon"]))
     written = found.save(given.write, overwrite=given.overwrite)
     return Answer(document, [found.summary, f"wrote {written}"])
@@ -344,13 +345,25 @@ def certify(given: Namespace) -> Answer:
     return Answer(document | {"certificate": found.document}, told, plain=found.epsilon)
 
 
+def guarantee_file(given: Namespace) -> Answer:
+    """A guarantee of a run, or of the job in a file; written, or printed as text."""
+    what: Keywords = _run(given) if given.job is None else {"job": job_of(given), **_records(given)}
+    what |= {} if given.rows is None else {"unit": "user", "rows": given.rows}
+    found = guarantee_of(**what, delta=given.delta, neighbors=given.neighbors, trust_model=given.trust_model)
+    written = [] if given.write is None else [f"wrote {found.save(given.write, overwrite=given.overwrite)}"]
+    document = {"command": "guarantee", "guarantee": found.to_dict()}
+    return Answer(document, [*str(found).splitlines(), *written], plain=repr(found.epsilon.upper))
+
+
 def verify(given: Namespace) -> Answer:
-    """Whether a certificate proves what it claims."""
+    """Whether a certificate proves what it claims, or a guarantee has the numbers that are computed now."""
     path = given.certificate
+    with path.open("rb") as file:
+        is_guarantee = GUARANTEE.encode() in file.read(MOST_BYTES)
     try:
-        told = read_certificate(path).verify()
+        told = str(read_guarantee(path, verify=True)) if is_guarantee else read_certificate(path).verify()
     except ValueError as error:
         return Answer(
             {"command": "verify", "proved": False, "reason": str(error)}, [f"{path} is not proved: {error}"], 1
         )
-    return Answer({"command": "verify", "proved": True, "claim": told}, [told])
+    return Answer({"command": "verify", "proved": True, "claim": told}, told.splitlines())

@@ -141,7 +141,7 @@ def values() -> dict[str, Sequence[str]]:
 
 def flags(option: str) -> tuple[str, ...]:
     """How an option is written."""
-    if option in ("config", "result", "loader", "ledger", "scores", "shell", "certificate"):
+    if option in ("config", "result", "loader", "ledger", "scores", "scripts", "shell", "certificate"):
         return (option,)
     return (f"--{option.replace('_', '-')}", *(("--dataset-size",) if option == "records" else ()))
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fastacct.core.html import bounds_table, names
-from fastacct.core.inputs import Cells, Codes
+from fastacct.core.inputs import Cells, Codes, unwrap
 
+Shaped: TypeAlias = Any
+"""A number, or an array of the shape of the cells: of NumPy's, or labelled as what was given."""
 TIGHT_WIDTH = 1e-6
 """Width of an interval over its upper end up to which its status is TIGHT."""
 
@@ -51,9 +53,9 @@ class Bounds(NamedTuple):
     (True, 'TIGHT')
     """
 
-    lower: Any
-    upper: Any
-    status: Any
+    lower: Shaped
+    upper: Shaped
+    status: Shaped
 
     def __str__(self) -> str:
         """As `repr`; of arrays also how many are TIGHT."""
@@ -69,10 +71,6 @@ class Found(NamedTuple):
     lower: float
     upper: float
     status: Status
-
-
-_TOUCH: Final = 1e-12
-"""Relative distance at which bounds that come from different sums still meet: their rounding."""
 
 
 class DisjointBoundsWarning(RuntimeWarning):
@@ -96,9 +94,9 @@ def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
     if lower <= upper:
         return lower, upper
     if math.isnan(lower) or math.isnan(upper):  # which bounds nothing
-        known = [one for one in uppers if not math.isnan(one)]
-        return narrowed(-math.inf if math.isnan(lower) else lower, *known or (math.inf,))
-    if lower <= upper + _TOUCH * abs(upper) + 1e-320:
+        numbers = [one for one in uppers if not math.isnan(one)]
+        return narrowed(-math.inf if math.isnan(lower) else lower, *numbers or (math.inf,))
+    if lower <= upper + 1e-12 * abs(upper) + 1e-320:  # bounds that come from different sums still meet: their rounding
         return upper, upper
     text = f"certified bounds do not meet: at least {lower!r}, at most {upper!r}; please report this as an error"
     warnings.warn(text, DisjointBoundsWarning, stacklevel=3)
@@ -109,7 +107,7 @@ def meet(lower: Cells, *uppers: Cells) -> tuple[Cells, Cells]:
     """Intervals as `narrowed` makes them of one-dimensional arrays of bounds."""
     low, high = np.array(lower), np.minimum.reduce(uppers)
     for i in np.flatnonzero(~(low <= high)).tolist():
-        low[i], high[i] = narrowed(float(lower[i]), *(float(one[i]) for one in uppers))
+        low[i], high[i] = narrowed(float(lower[i]), *(float(column[i]) for column in uppers))
     return low, high
 
 
@@ -119,3 +117,9 @@ def status_of(lower: Cells | float, upper: Cells | float) -> Codes:
         tight = np.subtract(upper, lower) <= TIGHT_WIDTH * np.asarray(upper)
     status = np.where(np.equal(upper, np.inf), Status.NOT_MET, np.where(tight, Status.TIGHT, Status.LOOSE))
     return status.astype(np.uint8)
+
+
+def unwrapped(bounds: Bounds) -> Bounds:
+    """Plain numbers and a `Status` for a single cell without dimensions."""
+    lower, upper, status = map(np.asarray, bounds)
+    return Bounds(unwrap(lower), unwrap(upper), status if status.ndim else Status(int(status)))

@@ -19,8 +19,6 @@ from fastacct_ext import _kernels
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-_CELLS_PER_TASK: Final = 256
-_TASKS_PER_THREAD: Final = 16
 _LISTEN: Final = 0.1
 """Seconds between two looks at whether Ctrl-C was pressed, or the call given up."""
 
@@ -44,7 +42,7 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
 
     An error or Ctrl-C gives up what has not begun and waits for what has: nothing is written after the call.
     """
-    most = _TASKS_PER_THREAD * max(1, 64 // cells_per_task) * threads  # few cells a task: their costs differ widely
+    most = 16 * max(1, 64 // cells_per_task) * threads  # few cells a task: their costs differ widely
     tasks = min(total // cells_per_task, most) if threads > 1 else 1
     bar = begin_bar(total)
     _kernels.begin()
@@ -122,7 +120,7 @@ def run_kernel(
     shape: tuple[int, ...],
     n_values: int,
     threads: int,
-    cells_per_task: int = _CELLS_PER_TASK,
+    cells_per_task: int = 256,
 ) -> tuple[list[Cells], Codes]:
     """Run a kernel over all cells of `shape`, on several threads for many cells: arrays of its values, and the codes.
 

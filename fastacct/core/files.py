@@ -91,8 +91,8 @@ def locked(path: Path, busy: str = "") -> Iterator[None]:
 
 def remove_partial(path: Path) -> None:
     """Remove what writers of `path` left that were killed; nobody else may be writing it."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        left.unlink(missing_ok=True)
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        partial.unlink(missing_ok=True)
 
 
 def _flush_to_disk(path: Path) -> None:

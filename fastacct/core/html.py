@@ -9,18 +9,17 @@ from typing import Final
 
 import numpy as np
 
-_MOST_ROWS: Final = 12
 _NAMES: Final = ("TIGHT", "LOOSE", "NOT_MET")
 
 
 def table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
     """A table with a title; a few rows of a long one, and that there are more."""
-    given = iter(rows)
-    shown = [*islice(given, _MOST_ROWS)]
-    more = f"<p>and {left} more</p>" if (left := sum(1 for _ in given)) else ""
-    lines = [f"<tr>{''.join(f'<th>{html.escape(one)}</th>' for one in head)}</tr>"] if head else []
-    lines += [f"<tr>{''.join(f'<td>{html.escape(_text(one))}</td>' for one in row)}</tr>" for row in shown]
-    return f"<table><caption>{html.escape(title)}</caption>{''.join(lines)}</table>{more}"
+    remaining = iter(rows)
+    shown = [*islice(remaining, 12)]
+    note = f"<p>and {n_hidden} more</p>" if (n_hidden := sum(1 for _ in remaining)) else ""
+    lines = [f"<tr>{''.join(f'<th>{html.escape(title)}</th>' for title in head)}</tr>"] if head else []
+    lines += [f"<tr>{''.join(f'<td>{html.escape(_text(entry))}</td>' for entry in row)}</tr>" for row in shown]
+    return f"<table><caption>{html.escape(title)}</caption>{''.join(lines)}</table>{note}"
 
 
 def _text(value: object) -> str:

@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 _NUMBERS: Final = (int, float, Fraction)
-_LARGE: Final = 1e300
-"""Larger integers may not be floats."""
+_USUAL: Final = (float, int, np.float64)
 Cells = NDArray[np.float64]
 Codes = NDArray[np.uint8]
 Word = TypeVar("Word", bound=str)
@@ -45,6 +44,10 @@ _MEANT: Final = {
 }
 """Words of other libraries and papers, and ours for them."""
 
+ROUNDING: Final = 2.0**-53
+"""The rounding unit of doubles."""
+PAD: Final = 2.0**-49
+"""Covers the rounding of a few operations, with 4 ulp for exp, expm1 and log."""
 MAX_STEPS: Final = 2.0**53
 MAX_ORDER: Final = 1e11
 TINY: Final = 1e-300
@@ -95,6 +98,10 @@ BILLION: Final = Domain(1.0, 1e9, integer=True)
 COUNT: Final = Domain(1.0, 2.0**52, integer=True)
 
 
+_LABELLED: Final = {False: ("xarray", "dask"), True: ("xarray", "dask", "pandas")}
+"""Libraries whose labels would be lost: a list of outcomes, which may not be empty, needs no index of pandas."""
+
+
 def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_empty: bool | None = None) -> Cells:
     """`value` as a float64 array of any shape, every entry checked against the domain of `name`.
 
@@ -103,15 +110,35 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
     """
     may_be_empty = domain is None if may_be_empty is None else may_be_empty
     domain = DOMAINS[name] if domain is None else domain
-    if (  # the usual case, quickly
-        (type(value) is float or type(value) is int or type(value) is np.float64)
-        and value < _LARGE
-        and domain.has(value, value)
-        and not (domain.integer and value % 1)
-    ):
+    if type(value) in _USUAL and _is_usual(cast("float", value), domain):  # quickly
         return np.array(value, dtype=np.float64)
-    if type(value).__module__.partition(".")[0] in ("xarray", "dask") and getattr(value, "ndim", True):
-        raise TypeError(f"{name} is a {type(value).__name__}, whose labels would be lost here: give its .values")
+    raw = _numbers(name, value, domain, may_be_empty)
+    array = _floats(name, raw, domain)
+    if domain.integer and raw.dtype.kind in "iuO":  # a float may be rounded down into the range
+        _check(name, raw, np.asarray(cast("Cells", raw) <= int(domain.high)), domain)
+    inside = array.size and domain.has(np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None))
+    if domain.integer or not inside:
+        _check(name, array, _is_in(array, domain), domain)
+    return array
+
+
+def _is_in(array: Cells, domain: Domain) -> NDArray[np.bool_]:
+    """Which entries are in the domain."""
+    low_ok = array > domain.low if domain.open_low else array >= domain.low
+    good = low_ok & ((array <= domain.high) | (domain.or_infinite & (array == np.inf)))  # NaN fails all
+    return np.asarray(good & (array == np.floor(array)) if domain.integer else good)
+
+
+def _is_usual(value: float, domain: Domain) -> bool:
+    """Whether a plain number is in the domain; larger integers may not be floats."""
+    return value < 1e300 and domain.has(value, value) and not (domain.integer and value % 1)
+
+
+def _numbers(name: str, value: object, domain: Domain, may_be_empty: bool) -> NDArray[np.generic]:
+    """An array of numbers of any type, with at least one unless it may be empty."""
+    if type(value).__module__.partition(".")[0] in _LABELLED[may_be_empty] and getattr(value, "ndim", True):
+        lost = f"{name} is a {type(value).__name__}, whose labels would be lost here"
+        raise TypeError(f"{lost}: give its .values (fastacct.dpsgd keeps labels of a Series or DataArray)")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
     if isinstance(value, range):
@@ -126,21 +153,18 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
         raise _no_numbers(name, value, f"(dtype {raw.dtype}); allowed: {domain}")
     if raw.size == 0 and not may_be_empty:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
+    return raw
+
+
+def _floats(name: str, raw: NDArray[np.generic], domain: Domain) -> Cells:
+    """The same array where it can be read as it is."""
+    if raw.dtype == np.float64 and raw.flags.aligned:
+        return cast("Cells", raw)
     try:
-        array = raw
-        if raw.dtype != np.float64 or not raw.flags.aligned:
-            with np.errstate(over="ignore"):
-                array = raw.astype(np.float64)
+        with np.errstate(over="ignore"):
+            return raw.astype(np.float64)
     except OverflowError:
         raise ValueError(f"{name} is too large for a float; allowed: {domain}") from None
-    if domain.integer and raw.dtype.kind in "iuO":  # a float may be rounded down into the range
-        _check(name, raw, np.asarray(raw <= int(domain.high)), domain)
-    inside = array.size and domain.has(np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None))
-    if domain.integer or not inside:
-        low_ok = array > domain.low if domain.open_low else array >= domain.low
-        good = low_ok & ((array <= domain.high) | (domain.or_infinite & (array == np.inf)))  # NaN fails all
-        _check(name, array, good & (array == np.floor(array)) if domain.integer else good, domain)
-    return array
 
 
 def _no_numbers(name: str, value: object, why: str) -> TypeError:
@@ -194,7 +218,7 @@ def as_number(name: str, value: object, domain: Domain | None = None) -> float:
 
 def common_shape(named: Mapping[str, Cells | tuple[int, ...]]) -> tuple[int, ...]:
     """The broadcast shape of all arrays or shapes, or a message with every name and shape."""
-    shapes = [one if isinstance(one, tuple) else one.shape for one in named.values()]
+    shapes = [value if isinstance(value, tuple) else value.shape for value in named.values()]
     different = set(shapes) - {()}
     if len(different) < 2:  # the usual case, quickly
         shape: tuple[int, ...] = different.pop() if different else ()
@@ -207,7 +231,7 @@ def common_shape(named: Mapping[str, Cells | tuple[int, ...]]) -> tuple[int, ...
         longest = [(set(side) - {1} or {1}) for side in sides]
         if all(len(lengths) == 1 for lengths in longest):  # they do: the product is beyond what NumPy counts
             check_memory(tuple(lengths.pop() for lengths in reversed(longest)))
-        listed = ", ".join(f"{name} {one}" for name, one in zip(named, shapes, strict=True))
+        listed = ", ".join(f"{name} {sizes}" for name, sizes in zip(named, shapes, strict=True))
         raise ValueError(f"shapes do not broadcast: {listed}") from None
     check_memory(shape)
     return shape

@@ -66,12 +66,12 @@ class Guarded:
 
 
 def _after_fork() -> None:
-    for one in list(_EVERY):
-        if one._lock.acquire(blocking=False):
-            one._lock.release()
+    for kept in list(_EVERY):
+        if kept._lock.acquire(blocking=False):
+            kept._lock.release()
         else:
-            one._lock = RLock()
-            one._forget()
+            kept._lock = RLock()
+            kept._forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -109,7 +109,7 @@ def _type(side: str) -> type[np.float64 | np.uint8]:
 
 def _is_labelled(value: object) -> bool:
     if type(value) is dict:
-        return any(_library(type(one)) for one in value.values())
+        return any(_library(type(entry)) for entry in value.values())
     return _library(type(value)) is not None
 
 
@@ -118,10 +118,34 @@ def _applied(
 ) -> Bounds | Labelled:
     run = arguments.get("run", {})
     flat = run | {key: value for key, value in arguments.items() if key != "run"}
-    given = {key: value for key, value in flat.items() if labels_of(value)}
-    if words := _WORDS & given.keys():
-        raise TypeError(f"{min(words)} must be one word or object, not a {type(given[min(words)]).__name__}")
-    libraries = {str(labels_of(value)) for value in given.values()}
+    library, labelled = _with_labels(flat)
+
+    def on_arrays(*arrays: Cells) -> Plain:
+        by_name = dict(zip(labelled, arrays, strict=True))
+        called = {key: by_name.get(key, value) for key, value in arguments.items() if key != "run"}
+        if "run" in arguments:
+            called["run"] = {key: by_name.get(key, value) for key, value in run.items()}
+        answer = function(**called)
+        wanted = answer if isinstance(answer, Bounds) else (answer,)
+        shape = np.broadcast_shapes(*map(np.shape, arrays), np.asarray(wanted[-1]).shape)
+        each = zip(outputs, wanted, strict=True)
+        return tuple(np.broadcast_to(np.asarray(array, dtype=_type(side)), shape) for side, array in each)
+
+    beside = {key: value for key, value in flat.items() if key not in labelled and key != "history"}
+    about = [_attributes(name, side, flat) for side in outputs]
+    parts = _APPLY[library](on_arrays, labelled, beside, [*map(_type, outputs)])
+    for values, attributes in zip(parts, about, strict=True):
+        if library != "dask":
+            values.attrs, values.name = attributes, name
+    return Bounds(*parts) if len(parts) > 1 else parts[0]
+
+
+def _with_labels(flat: Mapping[str, Any]) -> tuple[str, dict[str, Labelled]]:
+    """The one library that arrays among the arguments are of, and these arrays."""
+    labelled = {key: value for key, value in flat.items() if labels_of(value)}
+    if words := _WORDS & labelled.keys():
+        raise TypeError(f"{min(words)} must be one word or object, not a {type(labelled[min(words)]).__name__}")
+    libraries = {str(labels_of(value)) for value in labelled.values()}
     if len(libraries) > 1:
         raise TypeError(f"give arrays of one library, not of {' and '.join(sorted(libraries))}")
     (library,) = libraries
@@ -129,26 +153,8 @@ def _applied(
         raise TypeError(f"the job has arrays of shape {shape} without labels: fa.dpsgd takes labelled parameters")
     if library == "dask":  # whose chunks are cut from plain arrays beside it, too
         plain = (key for key, value in flat.items() if isinstance(value, np.ndarray | list | tuple))
-        given |= {key: np.asarray(flat[key]) for key in plain if key != "history"}
-
-    def on_arrays(*arrays: Cells) -> Plain:
-        now = dict(zip(given, arrays, strict=True))
-        called = {key: now.get(key, value) for key, value in arguments.items() if key != "run"}
-        if "run" in arguments:
-            called["run"] = {key: now.get(key, value) for key, value in run.items()}
-        found = function(**called)
-        wanted = found if isinstance(found, Bounds) else (found,)
-        shape = np.broadcast_shapes(*map(np.shape, arrays), np.asarray(wanted[-1]).shape)
-        each = zip(outputs, wanted, strict=True)
-        return tuple(np.broadcast_to(np.asarray(one, dtype=_type(side)), shape) for side, one in each)
-
-    beside = {key: value for key, value in flat.items() if key not in given and key != "history"}
-    about = [_attributes(name, side, flat) for side in outputs]
-    parts = _APPLY[library](on_arrays, given, beside, [*map(_type, outputs)])
-    for part, attributes in zip(parts, about, strict=True):
-        if library != "dask":
-            part.attrs, part.name = attributes, name
-    return Bounds(*parts) if len(parts) > 1 else parts[0]
+        labelled |= {key: np.asarray(flat[key]) for key in plain if key != "history"}
+    return library, labelled
 
 
 def _with_xarray(call: Call, given: Arrays, beside: Mapping[str, object], types: Types) -> Sequence[Labelled]:
@@ -160,8 +166,8 @@ def _with_xarray(call: Call, given: Arrays, beside: Mapping[str, object], types:
             raise TypeError(f"{key} has no labels: give it as an xarray.DataArray, like {next(iter(given))}")
     is_lazy = any(array.chunks is not None for array in given.values())
     settings: dict[str, Any] = {"output_core_dims": [[] for _ in types], "dask": "parallelized", "output_dtypes": types}
-    found = xarray.apply_ufunc(_chunk(call, alone=is_lazy), *given.values(), **settings)
-    return found if len(types) > 1 else (found,)
+    answer = xarray.apply_ufunc(_chunk(call, alone=is_lazy), *given.values(), **settings)
+    return answer if len(types) > 1 else (answer,)
 
 
 def _with_pandas(call: Call, given: Arrays, beside: Mapping[str, object], types: Types) -> Sequence[Labelled]:
@@ -169,13 +175,13 @@ def _with_pandas(call: Call, given: Arrays, beside: Mapping[str, object], types:
     import pandas
 
     (first, series), *others = given.items()
-    for key, other in others:
-        if not other.index.equals(series.index):
+    for key, wrapped in others:
+        if not wrapped.index.equals(series.index):
             raise ValueError(f"{first} and {key} have different indexes: align them first")
-    found = call(*(one.to_numpy() for one in given.values()))
-    if found[0].shape != series.shape:
-        raise ValueError(f"the answer has the shape {found[0].shape}, and {first} has {len(series)} rows")
-    return [pandas.Series(part, index=series.index) for part in found]
+    answer = call(*(side.to_numpy() for side in given.values()))
+    if answer[0].shape != series.shape:
+        raise ValueError(f"the answer has the shape {answer[0].shape}, and {first} has {len(series)} rows")
+    return [pandas.Series(values, index=series.index) for values in answer]
 
 
 def _with_dask(call: Call, given: Arrays, beside: Mapping[str, object], types: Types) -> Sequence[Labelled]:
@@ -189,8 +195,8 @@ def _with_dask(call: Call, given: Arrays, beside: Mapping[str, object], types: T
     common_shape({name: array.shape for name, array in zip(given, arrays, strict=True)})
     placed = ((array, tuple(range(-array.ndim, 0))) for array in arrays)  # dimensions counted from the last one
     _, arrays = library.core.unify_chunks(*itertools.chain(*placed))
-    found = library.apply_gufunc(_chunk(call, alone=True), signature, *arrays, **settings)
-    return found if len(types) > 1 else (found,)
+    answer = library.apply_gufunc(_chunk(call, alone=True), signature, *arrays, **settings)
+    return answer if len(types) > 1 else (answer,)
 
 
 _APPLY: Final = {"xarray": _with_xarray, "pandas": _with_pandas, "dask": _with_dask}
@@ -201,8 +207,8 @@ def _chunk(call: Call, alone: bool) -> Callable[..., object]:
 
     def work(*arrays: Cells) -> object:
         with one_thread() if alone else nullcontext():
-            found = call(*arrays)
-        return found if len(found) > 1 else found[0]
+            answer = call(*arrays)
+        return answer if len(answer) > 1 else answer[0]
 
     return work
 
@@ -213,16 +219,16 @@ def together(bounds: Bounds) -> Any:
     if library == "pandas":
         import pandas
 
-        found = pandas.DataFrame(bounds._asdict())
-        found.attrs = {key: value for key, value in upper.attrs.items() if key != "guarantee"}
-        return found
+        table = pandas.DataFrame(bounds._asdict())
+        table.attrs = {key: value for key, value in upper.attrs.items() if key != "guarantee"}
+        return table
     if library == "xarray":
         import xarray
 
-        flags = {"flag_values": [int(one) for one in Status], "flag_meanings": " ".join(one.name for one in Status)}
+        flags = {"flag_values": [*map(int, Status)], "flag_meanings": " ".join(code.name for code in Status)}
         parts = {"lower": lower, "upper": upper, "status": status.assign_attrs(flags)}
         attributes = {key: value for key, value in upper.attrs.items() if key != "guarantee"}
-        return xarray.Dataset({key: part.rename(key) for key, part in parts.items()}, attrs=attributes)
+        return xarray.Dataset({key: array.rename(key) for key, array in parts.items()}, attrs=attributes)
     return bounds
 
 
@@ -230,7 +236,7 @@ def _attributes(name: str, side: str, about: Mapping[str, object]) -> dict[str, 
     """What an answer is, as attributes."""
     default = {"order": "RDP()", "approximation": "CLT()"}.get(side, "Exact()")
     accountant = about.get("accountant") or (None if name in ("rdp", "fnr", "tpr") else default)
-    known = {
+    shared = {
         "long_name": NOTES.get(name, name) if side != "status" else "how the bounds were obtained",
         "units": "1",
         "guarantee": _GUARANTEES.get(side, ""),
@@ -238,4 +244,4 @@ def _attributes(name: str, side: str, about: Mapping[str, object]) -> dict[str, 
         "accountant": accountant if isinstance(accountant, str | None) else repr(accountant),
         "fastacct_version": __version__,
     }
-    return {key: str(text) for key, text in known.items() if text}
+    return {key: str(text) for key, text in shared.items() if text}

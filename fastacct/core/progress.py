@@ -33,9 +33,9 @@ class Bar:
         """Count work that is done."""
         self.done += cost
         is_end = self.done >= self.total * (1.0 - 1e-12)
-        now = time.monotonic()
-        if self.shown and sys.stderr is not None and (now >= self.next or (is_end and self.is_shown_at_end)):
-            self.next, self.is_shown_at_end = now + _EVERY, True
+        clock = time.monotonic()
+        if self.shown and sys.stderr is not None and (clock >= self.next or (is_end and self.is_shown_at_end)):
+            self.next, self.is_shown_at_end = clock + _EVERY, True
             share = 100.0 if is_end else min(100.0 * self.done / self.total, 99.9)
             line = f"{share:5.1f} %{self.what}, {0.0 if is_end else self.left:,.0f} s left"
             try:

@@ -33,12 +33,12 @@ class _Signature:
     def __get__(self, instance: object, kind: type[Record]) -> Signature:
         if kind.__init__ is not Record.__init__:
             raise AttributeError("__signature__")
-        given = []
-        for one in sorted(fields_of(kind), key=lambda one: one.kw_only is True):
-            how = Parameter.KEYWORD_ONLY if one.kw_only is True else Parameter.POSITIONAL_OR_KEYWORD
-            default = Parameter.empty if one.default is MISSING else one.default
-            given.append(Parameter(one.name, how, default=default, annotation=one.type))
-        return Signature(given, return_annotation=None)
+        ordered = []
+        for own in sorted(fields_of(kind), key=lambda one: one.kw_only is True):
+            how = Parameter.KEYWORD_ONLY if own.kw_only is True else Parameter.POSITIONAL_OR_KEYWORD
+            default = Parameter.empty if own.default is MISSING else own.default
+            ordered.append(Parameter(own.name, how, default=default, annotation=own.type))
+        return Signature(ordered, return_annotation=None)
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
@@ -53,33 +53,33 @@ class Record(_Frozen):
 
     def __init_subclass__(cls, *, kw_only: bool = False, **options: bool) -> None:
         super().__init_subclass__(**options)
-        known = dict(cls.__dataclass_fields__)
+        inherited = dict(cls.__dataclass_fields__)
         # annotations that are text, as `from __future__ import annotations` makes them: no name has to be known here
         for name, annotation in vars(cls).get("__annotations__", {}).items():
             if "ClassVar" not in str(annotation):
-                given = vars(cls).get(name, MISSING)
-                one: Field[object] = given if isinstance(given, Field) else field(default=given, kw_only=kw_only)
-                one.name, one.type, one._field_type = name, annotation, _FIELD  # type: ignore[attr-defined]
-                known[name] = one
-        cls.__dataclass_fields__ = known
-        cls._defaults = {name: one.default for name, one in known.items() if one.default is not MISSING}
-        cls.__match_args__ = tuple(name for name, one in known.items() if one.kw_only is not True)  # type: ignore[misc]
+                default = vars(cls).get(name, MISSING)
+                own: Field[object] = default if isinstance(default, Field) else field(default=default, kw_only=kw_only)
+                own.name, own.type, own._field_type = name, annotation, _FIELD  # type: ignore[attr-defined]
+                inherited[name] = own
+        cls.__dataclass_fields__ = inherited
+        cls._defaults = {name: one.default for name, one in inherited.items() if one.default is not MISSING}
+        cls.__match_args__ = tuple(name for name, one in inherited.items() if one.kw_only is not True)  # type: ignore[misc]
 
     def __init__(self, /, *given: object, **named: object) -> None:
         names, state = self.__match_args__[: len(given)], self.__dict__
         state |= self._defaults
         state |= zip(names, given, strict=False)
         state |= named
-        known = self.__dataclass_fields__.keys()
-        if len(names) < len(given) or state.keys() != known or not named.keys().isdisjoint(names):
-            if unknown := [name for name in named if name not in known]:
+        declared = self.__dataclass_fields__.keys()
+        if len(names) < len(given) or state.keys() != declared or not named.keys().isdisjoint(names):
+            if unknown := [name for name in named if name not in declared]:
                 wrong = f"got an unexpected keyword argument {unknown[0]!r}"
                 units = (
                     "; a noise multiplier is the noise divided by the sensitivity"
-                    if "noise_multiplier" in known
+                    if "noise_multiplier" in declared
                     else ""
                 )
-                raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(known)}{units}")
+                raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(declared)}{units}")
             try:
                 self.__signature__.bind(*given, **named)
             except TypeError as error:
@@ -90,7 +90,7 @@ class Record(_Frozen):
         """Check the fields."""
 
     def __repr__(self) -> str:
-        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields_of(type(self)))
+        shown = (f"{own.name}={getattr(self, own.name)!r}" for own in fields_of(type(self)))
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -110,7 +110,7 @@ class Compared(Record):
         state = self.__dict__
         if (kept := state.get("_kept_key")) is not None:
             return cast("tuple[object, ...]", kept)
-        values = [getattr(self, one.name) for one in fields_of(type(self))]
+        values = [getattr(self, own.name) for own in fields_of(type(self))]
         key: tuple[object, ...] = (
             type(self),
             *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values),

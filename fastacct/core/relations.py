@@ -42,8 +42,8 @@ def both_ways(relation: Relation) -> Relation:
 
 def refuse(what: object, relation: Relation, supported: tuple[Relation, ...]) -> ValueError:
     """The error for a relation that is not supported."""
-    known = ", ".join(f"{one!r} ({RELATIONS[one]})" for one in supported)
-    return ValueError(f"neighbors = {relation!r} is not supported by {what!r}; supported: {known}")
+    listed = ", ".join(f"{relation!r} ({RELATIONS[relation]})" for relation in supported)
+    return ValueError(f"neighbors = {relation!r} is not supported by {what!r}; supported: {listed}")
 
 
 class Replaced(float):
@@ -53,5 +53,5 @@ class Replaced(float):
     """
 
     def __rtruediv__(self, noise: float) -> float:
-        found = noise / float(self)
-        return Replaced(found) if type(found) is float else found
+        ratio = noise / float(self)
+        return Replaced(ratio) if type(ratio) is float else ratio

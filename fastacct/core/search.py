@@ -15,10 +15,7 @@ WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
 _WIDEST: Final = (1e-6, 1e12)
 _FACTOR: Final = 4.0
-_SMALLEST: Final = 1e-300
-_MOST: Final = 400
-_NEARBY: Final = 25
-_FAR: Final = 50.0
+_MOST_TRIES: Final = 400
 
 
 def least(
@@ -43,7 +40,7 @@ def least(
         if float(values[place]) < best or best == np.inf:
             best, best_place = float(values[place]), float(grid[place])
         low, high = max(place - 1, 0), min(place + 1, grid.size - 1)
-        grid = origin + np.geomspace(grid[low] - origin, grid[high] - origin, _NEARBY)
+        grid = origin + np.geomspace(grid[low] - origin, grid[high] - origin, 25)
     return best, best_place
 
 
@@ -51,7 +48,7 @@ def excess(value: float, target: float) -> float:
     """A level for `boundary`, log(value / target): finite, and above 0 exactly where the value is above the target."""
     ratio = value / target if 0.0 < target < math.inf else math.nan
     if not 0.0 < ratio < math.inf:
-        return -_FAR if value <= target else _FAR
+        return -50.0 if value <= target else 50.0
     return math.log(ratio) or math.copysign(1e-17, value - target) * (value != target)
 
 
@@ -90,7 +87,7 @@ def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top:
     at = 0.0 if level(0.0) <= 0.0 else top
     if at and level(top) < 0.0:
         at = float(
-            brentq(level, 0.0, top, xtol=_SMALLEST, rtol=1e-14, maxiter=_MOST, disp=False)
+            brentq(level, 0.0, top, xtol=1e-300, rtol=1e-14, maxiter=_MOST_TRIES, disp=False)
         )  # what follows checks
     ends = [0.0, top]
     for side in (0, 1):
@@ -115,7 +112,7 @@ def outwards(level: Callable[[float], float]) -> tuple[float, float]:
 
 def _away_from_zero(level: Callable[[float], float], high: float) -> tuple[float, float]:
     """Orders of magnitude down, to a positive bracket."""
-    while high > _SMALLEST:
+    while high > 1e-300:
         low = high * 1e-3
         if (level(low) > 0.0) != (level(high) > 0.0):
             return low, high
@@ -125,22 +122,22 @@ def _away_from_zero(level: Callable[[float], float], high: float) -> tuple[float
 
 def _search(level: Callable[[float], float], x: float, y: float) -> float:
     """Chandrupatla's method on the logarithm; the end of the last bracket that meets the target."""
-    whole, log = isinstance(x, int), x > 0.0
+    is_whole, log = isinstance(x, int), x > 0.0
 
     def place(value: float) -> float:
         return math.log(value) if log else float(value)
 
     def number(u: float) -> float:
         value = math.exp(u) if log else u
-        return int(min(max(round(value), min(x, y) + 1), max(x, y) - 1)) if whole else value
+        return int(min(max(round(value), min(x, y) + 1), max(x, y) - 1)) if is_whole else value
 
     a, b, fa, fb = place(x), place(y), level(x), level(y)
     c, fc, share = a, fa, 0.5
-    for _ in range(_MOST):
+    for _ in range(_MOST_TRIES):
         largest = max(abs(x), abs(y))
-        tolerance = 0.4 if whole else 0.25 * WIDTH * largest
+        tolerance = 0.4 if is_whole else 0.25 * WIDTH * largest
         tolerance /= largest if log else 1.0
-        if abs(x - y) <= (1 if whole else 0.5 * WIDTH * largest):
+        if abs(x - y) <= (1 if is_whole else 0.5 * WIDTH * largest):
             break
         least = min(tolerance / abs(b - a), 0.5)
         z = number(a + min(max(share, least), 1.0 - least) * (b - a))

@@ -94,7 +94,7 @@ def hinting(hints: Mapping[str, str]) -> Callable[[object, str], object]:
 
     def unknown(self: object, name: str) -> object:
         hint = f" ({hints[name]})" if name in hints else "" if name.startswith("_") else did_you_mean(name, dir(self))
-        kind = next(one.__name__ for one in type(self).__mro__ if not one.__name__.startswith("_"))
+        kind = next(base.__name__ for base in type(self).__mro__ if not base.__name__.startswith("_"))
         raise AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
 
     return unknown
@@ -131,17 +131,17 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
         )
         for name, kind in keywords.items()
     ]
-    found = []
+    shown = []
     for function in functions:
         signature = inspect.signature(function)
-        own = [one for one in signature.parameters.values() if one.kind != inspect.Parameter.VAR_KEYWORD]
-        more = [one for one in named if one.name not in signature.parameters]
-        signature = signature.replace(parameters=own + more)
+        own = [value for value in signature.parameters.values() if value.kind != inspect.Parameter.VAR_KEYWORD]
+        extra = [parameter for parameter in named if parameter.name not in signature.parameters]
+        signature = signature.replace(parameters=own + extra)
         function.__signature__ = signature  # type: ignore[attr-defined]
-        named_only = (one for one in own if one.kind is one.KEYWORD_ONLY and one.default is one.empty)
-        function.__kwdefaults__ = {one.name: ... for one in named_only} | (function.__kwdefaults__ or {})
-        found.append(signature)
-    return found
+        named_only = (value for value in own if value.kind is value.KEYWORD_ONLY and value.default is value.empty)
+        function.__kwdefaults__ = {value.name: ... for value in named_only} | (function.__kwdefaults__ or {})
+        shown.append(signature)
+    return shown
 
 
 def as_json(document: object, indent: int | None = None) -> str:

@@ -13,7 +13,7 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.nested import Parallel, as_plain_job
 from fastacct.mechanisms.process import Process
 
-_KINDS: Final = {kind.__name__: kind for kind in EVERY}
+KINDS: Final = {kind.__name__: kind for kind in EVERY}
 _FORMER: Final = {"Sampled": "PoissonSampled", "GroupOf": "Grouped"}
 """Names in states of earlier versions."""
 _REPLACED: Final = "is_replaced"
@@ -25,7 +25,7 @@ _WHOLE: Final = 2**53
 def encoded(value: object) -> object:
     """A mechanism, or one of its parameters, as JSON can hold it."""
     if isinstance(value, Mechanism):
-        if _KINDS.get(type(value).__name__) is not type(value):
+        if KINDS.get(type(value).__name__) is not type(value):
             raise ValueError(f"{value!r} cannot be stored: only mechanisms of fastacct are")
         given = {one.name: encoded(getattr(value, one.name)) for one in fields(value)}
         replaced = {_REPLACED: True} if value.is_replaced else {}
@@ -46,12 +46,12 @@ def _decoded(value: object) -> object:
         kind = _FORMER.get(kind, kind)
         if kind == "Process":
             return Process([(decoded(one), count) for one, count in given["blocks"]])
-        if kind not in _KINDS:
+        if kind not in KINDS:
             raise ValueError(f"kind = {kind!r} of a mechanism is not known")
         if kind == "Parallel":
             found: Mechanism = Parallel(*(as_plain_job("jobs", _decoded(job)) for job in given["jobs"]))
         else:
-            found = _KINDS[kind](**{name: _decoded(one) for name, one in given.items()})
+            found = KINDS[kind](**{name: _decoded(one) for name, one in given.items()})
         if replaced is not None:
             if replaced is not True:
                 raise ValueError(f"{_REPLACED} = {replaced!r} of {found!r} must be true, or left out")

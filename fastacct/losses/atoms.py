@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
-
-MOST_ATOMS: Final = 1 << 19
+from fastacct.core.inputs import ROUNDING, Cells
+from fastacct.losses.loss import Atoms, Bracket, OutOfReachError, Pair
 
 
 def both(one: Bracket) -> Pair:
@@ -26,7 +23,7 @@ def in_reach(largest: float, most: float = 1e5) -> None:
 
 def few(count: float, what: str) -> None:
     """Refuse more atoms than are listed."""
-    if count > MOST_ATOMS:
+    if count > 1 << 19:
         raise OutOfReachError(f"{what} gives too many losses")
 
 
@@ -47,9 +44,9 @@ def exact_atoms(
     infinite = infinite[infinite > 0.0]
     sides = []
     for sign in (1.0, -1.0):
-        rest = math.fsum(infinite) * (1.0 + sign * 2.0 * ROUNDING * (infinite.size > 1))
+        bounded = math.fsum(infinite) * (1.0 + sign * 2.0 * ROUNDING * (infinite.size > 1))
         changed = mass * (1.0 + sign * ulps * ROUNDING)
-        sides.append(Atoms(loss, error, changed, infinite=min(rest, 1.0), lattice=lattice))
+        sides.append(Atoms(loss, error, changed, infinite=min(bounded, 1.0), lattice=lattice))
     return Bracket(*sides)
 
 

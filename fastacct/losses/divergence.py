@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.engine import run_kernel
-from fastacct.core.inputs import TINY, Cells
+from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
-from fastacct.losses.loss import ROUNDING, Apart, Atoms, Bracket, OutOfReachError, Pair
+from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
 from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
@@ -25,7 +25,6 @@ from fastacct_ext import _kernels
 
 ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
 """Where a search over orders begins."""
-_FINER: Final = 16.0
 
 
 def unknown(orders: Cells) -> Cells:
@@ -58,7 +57,7 @@ def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
     if isinstance(source, Atoms):
         loss, mass, infinite = source.loss + source.loss_error + source.slack, source.mass, source.infinite
     else:
-        grid = upper_measure(source, default_spacing(source) / _FINER, 0.0)
+        grid = upper_measure(source, default_spacing(source) / 16.0, 0.0)
         loss = grid.losses() + grid.slack
         loss, mass, infinite = loss + 4.0 * ROUNDING * np.abs(loss), grid.mass, grid.infinite
     if infinite > 0.0:
@@ -82,11 +81,11 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         a = orders.ravel() - 1.0
         asked = DIRECTIONS[relation][: 1 if pieces.is_mirrored else 2]
         rows = [data_moments(pieces, a, is_add=direction == "add")[1] for direction in asked]
-        found = np.asarray(np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)).reshape(orders.shape)
-        found = np.maximum(found, TINY)
-        if (missing := np.isnan(found)).any():
-            found[missing] = _of_brackets(pair, orders[missing], relation)
-        return np.asarray(found)
+        bounds = np.asarray(np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)).reshape(orders.shape)
+        bounds = np.maximum(bounds, TINY)
+        if (missing := np.isnan(bounds)).any():
+            bounds[missing] = _of_brackets(pair, orders[missing], relation)
+        return np.asarray(bounds)
     return _of_brackets(pair, orders, relation)
 
 
@@ -94,13 +93,13 @@ def _of_brackets(pair: Pair, orders: Cells, relation: Relation) -> Cells:
     """The larger direction, by losses as atoms or on a grid."""
     try:
         sides = [pair.side(direction) for direction in DIRECTIONS[relation]]
-        found = np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)])
-        laws = [one.upper for one in (pair.remove, pair.add)]
+        bounds = np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)])
+        laws = [bracket.upper for bracket in (pair.remove, pair.add)]
         atoms = [law for law in laws if isinstance(law, Atoms) and law.infinite == 0.0]
         if len(atoms) == 2:  # Bun, Steinke 2016, proposition 3.3
             largest = max(float((np.abs(law.loss) + law.loss_error).max(initial=0.0)) + law.slack for law in atoms)
-            found = np.minimum(found, padded(0.5 * orders * square(largest)))
-        return np.asarray(found)
+            bounds = np.minimum(bounds, padded(0.5 * orders * square(largest)))
+        return np.asarray(bounds)
     except OutOfReachError:
         return unknown(orders)
 

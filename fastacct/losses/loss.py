@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct.core.inputs import ROUNDING as ROUNDING
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
@@ -31,16 +32,11 @@ if TYPE_CHECKING:
 Index = NDArray[np.intp]
 _Whole = TypeVar("_Whole")
 
-ROUNDING: Final = 2.0**-53
 _RULES: Final = ((0.02, 6), (0.05, 7), (0.1, 8), (1.0, 18))
 """Points of Gauss's rule for a piece, by its half-width times the largest slope of the logarithm of the density ..."""
 CHUNK: Final = 1 << 12
 """... and how many are evaluated at once: what a processor keeps near, and so short a stretch that few components of a
 mixture matter there."""
-
-
-_NEAR_END: Final = 1e-8
-"""Relative distance from the largest loss within which there is one that is surely there."""
 
 
 class OutOfReachError(ValueError):
@@ -95,7 +91,8 @@ class Loss(Record, ABC, kw_only=True):
     def reached(self) -> float:
         """A loss that it surely has, next to the largest: at least the mean of those there; -inf: none is known."""
         low, high = self.extent(0.0)
-        edges = np.array([low - 1.0, high - _NEAR_END * abs(high), high + 1.0])
+        # within this of the largest loss there surely is one
+        edges = np.array([low - 1.0, high - 1e-8 * abs(high), high + 1.0])
         (mass, excess, slip), most = (self.masses(edges, 0.0, side) for side in (-1.0, 1.0))
         if not mass[1] > 0.0:
             return -math.inf

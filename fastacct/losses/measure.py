@@ -8,20 +8,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Loss, OutOfReachError, log_moment, weighted
+from fastacct.losses.loss import Loss, OutOfReachError, log_moment, weighted
 
-_MAX_CELLS: Final = 1 << 23
-_FEW_CELLS: Final = 1 << 18
+_MOST_POINTS: Final = 1 << 23
 _HEAVY: Final = 0.3
 """A cell with this part of all mass decides where the grid lies ..."""
 _MOST_MOVES: Final = 3
 """... and moves it so often."""
 _LIGHT: Final = 1e-285
 """Products of smaller masses with small numbers have no relative accuracy."""
-_HARDLY: Final = 1e-12
-"""A part that is moved down instead: so little is not worth its bound."""
 _NEAR: Final = 10.0
 """Spacings from an end of a cell that are near to it, as a part of the cell."""
 
@@ -75,13 +72,13 @@ def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     low, high = source.extent(tail)
     low, high = max(low, floor), max(high, floor)
     missing, where = source.outside(tail)
-    if where - low <= spacing * _FEW_CELLS:
+    if where - low <= spacing * 2.0**18:
         high = max(high, where)  # the mass without a node is not infinite
     cells = _cells(source, spacing, tail, (low, high), 1.0)
-    mass, part = cells.mass, cells.part
+    mass, share = cells.mass, cells.part
     light = (mass > 0.0) & (mass < _LIGHT)
-    part, mass = np.where(light, 1.0, part), np.where(light, mass + 1e-318, mass)
-    points = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
+    share, mass = np.where(light, 1.0, share), np.where(light, mass + 1e-318, mass)
+    points = np.append(mass * (1.0 - share), 0.0) + np.append(0.0, mass * share)
     infinite = source.infinite
     if missing > 0.0:
         if where <= high:
@@ -104,21 +101,21 @@ class Lowered(Record):
 
     def share_of_rest(self, tilt: float) -> float:
         """What is left anywhere is at most this, times exp(-tilt loss), of E exp(tilt loss) of the dots."""
-        used, left = self.dots.mass > 0.0, self.rest > 0.0
-        if not left.any():
+        used, nonempty = self.dots.mass > 0.0, self.rest > 0.0
+        if not nonempty.any():
             return 0.0
         loss = self.dots.losses()
-        whole = log_moment([(1, loss[used], np.log(self.dots.mass[used]))], tilt).value
-        most = float(np.max(np.log(self.rest[left]) + tilt * (loss[left] + self.dots.spacing)))
-        return max(math.exp(min(most - whole, 700.0)) * (1.0 + 1e-9), 1e-300)
+        log_sum = log_moment([(1, loss[used], np.log(self.dots.mass[used]))], tilt).value
+        most = float(np.max(np.log(self.rest[nonempty]) + tilt * (loss[nonempty] + self.dots.spacing)))
+        return max(math.exp(min(most - log_sum, 700.0)) * (1.0 + 1e-9), 1e-300)
 
     def raised(self, cells: int) -> GridMeasure:
         """Masses of the dots, and what is left in any cell so near."""
         from scipy.ndimage import maximum_filter1d  # heavy to import
 
-        left = maximum_filter1d(np.pad(self.rest, cells), 2 * cells + 1, mode="constant")
+        near = maximum_filter1d(np.pad(self.rest, cells), 2 * cells + 1, mode="constant")
         origin = self.dots.origin - cells * self.dots.spacing
-        return replace(self.dots, origin=origin, mass=np.pad(self.dots.mass, cells) + left)
+        return replace(self.dots, origin=origin, mass=np.pad(self.dots.mass, cells) + near)
 
 
 def lower_measure(
@@ -133,18 +130,19 @@ def lower_measure(
     is_cut = least < floor
     ends = max(least, floor), max(largest, floor) + spacing  # what is at the last point has a cell of its own
     cells = _cells(source, spacing, tail, ends, -1.0, is_cut)
-    mass, part = np.where(cells.mass < _LIGHT, 0.0, cells.mass), np.where(cells.part < _HARDLY, 0.0, cells.part)
-    points, dots, rest, reach = _lowered(mass, part, spacing)
+    # so little is not worth its bound
+    mass, share = np.where(cells.mass < _LIGHT, 0.0, cells.mass), np.where(cells.part < 1e-12, 0.0, cells.part)
+    points, dots, rest, reach = _lowered(mass, share, spacing)
     while without_rest and rest.any():
-        kept = (1.0 + part * math.expm1(-spacing)) * (1.0 - 4.0 * ROUNDING)  # of P, so that Q's mass stays
-        mass, part = np.where(rest > 0.0, mass * kept, mass), np.where(rest > 0.0, 0.0, part)
-        points, dots, rest, reach = _lowered(mass, part, spacing)
+        kept = (1.0 + share * math.expm1(-spacing)) * (1.0 - 4.0 * ROUNDING)  # of P, so that Q's mass stays
+        mass, share = np.where(rest > 0.0, mass * kept, mass), np.where(rest > 0.0, 0.0, share)
+        points, dots, rest, reach = _lowered(mass, share, spacing)
     bottom = (cells.cut + source.bottom) * (1.0 - 2.0 * ROUNDING)
-    made = [
-        GridMeasure(cells.origin, spacing, one * (1.0 - 4.0 * ROUNDING), source.infinite, cells.slack, bottom)
-        for one in (points, dots)
+    measures = [
+        GridMeasure(cells.origin, spacing, masses * (1.0 - 4.0 * ROUNDING), source.infinite, cells.slack, bottom)
+        for masses in (points, dots)
     ]
-    return Lowered(made[0].trimmed(), made[1], np.append(rest, 0.0), reach)
+    return Lowered(measures[0].trimmed(), measures[1], np.append(rest, 0.0), reach)
 
 
 def _lowered(mass: Cells, part: Cells, spacing: float) -> tuple[Cells, Cells, Cells, int]:
@@ -153,9 +151,9 @@ def _lowered(mass: Cells, part: Cells, spacing: float) -> tuple[Cells, Cells, Ce
     dots = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
     whole, often = -math.expm1(-spacing), math.exp(-spacing) / -math.expm1(-spacing)
     # by how much the dots' curve is above the true one within a cell, at most, at `place` from its lower end
-    left = np.maximum(1.0 - part * whole, _LIGHT)
-    gap = mass * whole * part * (1.0 if spacing > 1.0 else (1.0 - part) / left) * (1.0 + 32.0 * ROUNDING)
-    place = part * (1.0 - whole) / left
+    remaining = np.maximum(1.0 - part * whole, _LIGHT)
+    gap = mass * whole * part * (1.0 if spacing > 1.0 else (1.0 - part) / remaining) * (1.0 + 32.0 * ROUNDING)
+    place = part * (1.0 - whole) / remaining
     # a dot is lowered by mass from both of its neighbours: at the end of a cell beyond which there is some
     taken = gap * often + _LIGHT
     low = np.minimum(np.append(0.0, dots[:-2]) / taken, 1.0) * (1.0 - place) * (1.0 - place > _NEAR * spacing)
@@ -166,9 +164,9 @@ def _lowered(mass: Cells, part: Cells, spacing: float) -> tuple[Cells, Cells, Ce
     with np.errstate(divide="ignore", invalid="ignore"):
         allowed = np.where(less > dots, dots / less, 1.0) * (1.0 - 1e-12)  # no more than there is
     down *= np.minimum(np.append(0.0, allowed[:-1]), np.append(allowed[1:], 0.0))
-    more = down * (2.0 * often + 1.0)
+    gained = down * (2.0 * often + 1.0)
     less = np.append(down[1:], 0.0) * often + np.append(0.0, down[:-1]) * (often + 1.0)
-    points = np.maximum(dots + more - less - 16.0 * ROUNDING * (dots + more + less), 0.0)
+    points = np.maximum(dots + gained - less - 16.0 * ROUNDING * (dots + gained + less), 0.0)
     rest = np.maximum(gap - ((1.0 - place) * down[:-1] + place * down[1:]) * (1.0 - 64.0 * ROUNDING), 0.0)
     return points, dots, rest, 2 if down.any() else 1
 
@@ -208,15 +206,7 @@ def _cells(
         heavy = int(np.argmax(mass[is_cut:]))
         if source.anchor is not None or attempt == _MOST_MOVES or not mass[heavy + is_cut] > _HEAVY * mass.sum():
             break
-        # a bulk narrower than a cell: a point of the grid at the mean of what is around keeps it together
-        own, right = mass[is_cut:], excess[is_cut:]
-        at = heavy + (attempt > 0 and 2.0 * right[heavy] > own[heavy] * -math.expm1(-spacing))
-        whole, more = 0.0, 0.0
-        for cell in (at - 1, at) if attempt else (at,):
-            if 0 <= cell < own.size and own[cell] > 0.0:
-                whole += own[cell]
-                more += own[cell] - (own[cell] - right[cell]) * math.exp(min((at - cell) * spacing, 700.0))
-        anchor = float(points[at]) - math.log1p(-max(min(more / whole, 0.5), -0.5))
+        anchor = _mean_near(points, spacing, mass[is_cut:], excess[is_cut:], heavy, is_first=attempt == 0)
     cut, mass, excess = float(mass[0]) * is_cut, mass[is_cut:], excess[is_cut:]
     # a loss is that much from where its cell of the grid lies, and its excess is that of a loss so much larger
     away = error + slip if side > 0.0 else 9.0 * error + 2.0 * slip
@@ -224,6 +214,17 @@ def _cells(
         part = np.where(mass > 0.0, excess / mass, 0.0) + side * (1.5 + 0.5 * side) * away
     part = np.clip(part / -math.expm1(-spacing) * (1.0 + side * 16.0 * ROUNDING), 0.0, 1.0)
     return _Cells(origin, mass, part, source.slack + away, cut)
+
+
+def _mean_near(points: Cells, spacing: float, mass: Cells, excess: Cells, heavy: int, *, is_first: bool) -> float:
+    """Where a bulk narrower than a cell keeps together: the mean of what is in the heavy cell, or around its end."""
+    at = heavy + (not is_first and 2.0 * excess[heavy] > mass[heavy] * -math.expm1(-spacing))
+    held, moved = 0.0, 0.0
+    for cell in (at,) if is_first else (at - 1, at):
+        if 0 <= cell < mass.size and mass[cell] > 0.0:
+            held += mass[cell]
+            moved += mass[cell] - (mass[cell] - excess[cell]) * math.exp(min((at - cell) * spacing, 700.0))
+    return float(points[at]) - math.log1p(-max(min(moved / held, 0.5), -0.5))
 
 
 def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float, int]:
@@ -234,8 +235,10 @@ def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float
     n = max(1, math.ceil((high - origin) / spacing))
     if origin + n * spacing < high:
         n += 1
-    if n > _MAX_CELLS:
-        raise OutOfReachError(f"spacing = {spacing!r} needs {n} points for losses up to {high:g}; at most {_MAX_CELLS}")
+    if n > _MOST_POINTS:
+        raise OutOfReachError(
+            f"spacing = {spacing!r} needs {n} points for losses up to {high:g}; at most {_MOST_POINTS}"
+        )
     return origin, n
 
 

@@ -10,21 +10,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
-from fastacct.losses.loss import CHUNK, NOTHING, ROUNDING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
+from fastacct.losses.loss import CHUNK, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 
 Weights = dict[float, float]
 """Of the components of a mixture, by mean."""
 
-_FAR: Final = 40.0
-"""Beyond so many standard deviations a normal density is less than any mass `outside`."""
 _MAX_SPREAD: Final = 1e5
 SMALLEST_TAIL: Final = 1e-299
 _MOST_PANELS: Final = 4e6
 _SMALL: Final = 60.0
 """A term smaller by this many units of its logarithm than another one is less than 1e-26 of their sum."""
-_LEAST_NOISE: Final = 1e-150
+LEAST_NOISE: Final = 1e-150
 """Less noise is none: its square underflows."""
 
 
@@ -60,7 +58,7 @@ class GaussianMixtures(Loss):
         if not spread <= _MAX_SPREAD:
             allowed = f"allowed: at most {_MAX_SPREAD:g}"
             raise OutOfReachError(f"the means spread over {spread:g} standard deviations; {allowed}")
-        return _FAR + spread
+        return 40.0 + spread  # at 40 a normal density is less than any mass `outside`
 
     def outside(self, tail: float) -> tuple[float, float]:
         """Both tails of every component, at the supremum of the loss."""
@@ -89,16 +87,7 @@ class GaussianMixtures(Loss):
 
     def log_mean(self, weights: Cells, x: Cells) -> tuple[Cells, Cells, Cells]:
         """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
-        origin, variance = float(self.means[self.reference]), self.sigma**2
-        terms: list[tuple[float, float, Cells, Cells]] = []
-        used, gone, (counted, left) = weights > 0.0, 0.0, self._matters(weights, x)
-        for mean, weight, matters in zip(self.means[used].tolist(), weights[used].tolist(), counted, strict=True):
-            if mean != origin and matters:
-                y = (mean - origin) * (x - 0.5 * (mean + origin)) / variance
-                size = abs(mean - origin) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
-                terms.append((weight, mean, y, size))
-            elif mean != origin:
-                gone += weight
+        origin, (terms, gone, negligible) = float(self.means[self.reference]), self._terms(weights, x)
         if not terms and not gone:
             return np.zeros_like(x), np.zeros_like(x), np.full_like(x, origin)
         if len(terms) == 1 and weights[self.reference] == 0.0:  # one component
@@ -111,25 +100,36 @@ class GaussianMixtures(Loss):
         near = (total > -0.5) & (total < 1e260)
         value, is_near = np.log1p(np.where(near, total, 0.0)), bool(near.all())
         if not is_near:
-            far = ~near
-            logs = [y[far] + math.log(weight) for weight, _, y, _ in terms]
-            if weights[self.reference] > 0.0:
-                logs.insert(0, np.full(int(np.count_nonzero(far)), math.log(weights[self.reference])))
+            own = [(float(weights[self.reference]), np.zeros_like(x))] * bool(weights[self.reference] > 0.0)
+            logs = [y[~near] + math.log(weight) for weight, y in (*own, *((weight, y) for weight, _, y, _ in terms))]
             top = np.max(logs, axis=0)
-            value[far] = top + np.log(np.sum([np.exp(one - top) for one in logs], axis=0))
+            value[~near] = top + np.log(np.sum([np.exp(term - top) for term in logs], axis=0))
         error, mean_of = 4.0 * ROUNDING * np.abs(value), np.full_like(x, origin)
         scale = 1.0 / (1.0 + total) if is_near else np.exp(np.minimum(-value, 700.0))
-        for (weight, mean, y, size), more in zip(terms, lifts, strict=True):
-            share = (more + weight) * scale if is_near else np.exp(np.minimum(y + (math.log(weight) - value), 0.0))
+        for (weight, mean, y, size), lifted in zip(terms, lifts, strict=True):
+            share = (lifted + weight) * scale if is_near else np.exp(np.minimum(y + (math.log(weight) - value), 0.0))
             size *= 6.0
             size += 8.0 - 2.0 * math.log(weight)
             size *= share
             size += 4.0 * np.minimum(weight * scale, 2.0)
             error += ROUNDING * size
             mean_of += share * (mean - origin)
-        if gone:
-            error += left + ROUNDING * 8.0 * np.minimum(gone * scale, 2.0)
+        error += negligible + ROUNDING * 8.0 * np.minimum(gone * scale, 2.0)
         return value, error, mean_of
+
+    def _terms(self, weights: Cells, x: Cells) -> tuple[list[tuple[float, float, Cells, Cells]], float, float]:
+        """Components beside the reference that matter, with their log-ratios and the size of what these are made of;
+        the weight of the others, and a bound of what they are of the sum."""
+        origin, variance = float(self.means[self.reference]), self.sigma**2
+        terms, gone, used, (counted, negligible) = [], 0.0, weights > 0.0, self._matters(weights, x)
+        for mean, weight, matters in zip(self.means[used].tolist(), weights[used].tolist(), counted, strict=True):
+            if mean != origin and matters:
+                y = (mean - origin) * (x - 0.5 * (mean + origin)) / variance
+                size = abs(mean - origin) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
+                terms.append((weight, mean, y, size))
+            elif mean != origin:
+                gone += weight
+        return terms, gone, negligible
 
     def _matters(self, weights: Cells, x: Cells) -> tuple[list[bool], float]:
         """Which components with a weight are not negligible at some output between the ends of `x`, and a bound of what
@@ -150,15 +150,15 @@ class GaussianMixtures(Loss):
             small = (term - term[:, top, None]).max(axis=0) <= -_SMALL
         if offsets[top] == 0.0:
             small &= lift.max(axis=0) <= -_SMALL
-        left = float(np.count_nonzero(small))
+        negligible = float(np.count_nonzero(small))
         if offsets[top] == 0.0:
-            left = min(left, float(weights[used][small].sum()) / float(weights[self.reference]))
-        return [not one for one in small.tolist()], left * 1e-26
+            negligible = min(negligible, float(weights[used][small].sum()) / float(weights[self.reference]))
+        return [not is_small for is_small in small.tolist()], negligible * 1e-26
 
     def _density(self, x: Cells) -> tuple[Cells, Cells]:
         """Density of P and a bound of its error."""
         value, error, size = np.zeros_like(x), np.zeros_like(x), np.abs(x) / self.sigma
-        (counted, left), used = self._matters(self.p, x), self.p > 0.0
+        (counted, negligible), used = self._matters(self.p, x), self.p > 0.0
         for weight, mean, matters in zip(self.p[used].tolist(), self.means[used].tolist(), counted, strict=True):
             if matters:
                 z = np.abs(x - mean) / self.sigma
@@ -166,7 +166,7 @@ class GaussianMixtures(Loss):
                 value += term
                 error += term * (10.0 + z * (z + size))
         error *= 4.0 * ROUNDING
-        return value, error + (self.off + left) * value
+        return value, error + (self.off + negligible) * value
 
     @cached
     def _table(self) -> tuple[Cells, Cells]:
@@ -193,15 +193,15 @@ class GaussianMixtures(Loss):
         right = np.searchsorted(loss_table, loss[todo])
         low, high = x_table[right - 1], x_table[right]
         for _ in range(60):
-            now, wanted = x[todo], loss[todo]
-            value, error, slope = self.loss(now)
+            place, wanted = x[todo], loss[todo]
+            value, error, slope = self.loss(place)
             off = value - wanted
-            low, high = np.where(off < 0.0, now, low), np.where(off < 0.0, high, now)
-            open_ = (np.abs(off) > 4.0 * error) & (high - low > 4.0 * ROUNDING * np.abs(now))
+            low, high = np.where(off < 0.0, place, low), np.where(off < 0.0, high, place)
+            open_ = (np.abs(off) > 4.0 * error) & (high - low > 4.0 * ROUNDING * np.abs(place))
             if not open_.any():
                 break
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                step = now - off / slope
+                step = place - off / slope
             step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
             todo, low, high = todo[open_], low[open_], high[open_]
             x[todo] = step[open_]
@@ -217,13 +217,10 @@ class GaussianMixtures(Loss):
         low, high = self._near(np.unique(np.concatenate([cuts, base])), reach)
         cell = np.minimum(np.searchsorted(cuts, 0.5 * (low + high), side="right") - 1, n - 1)
         sums, slip, width = np.zeros((3, n)), 0.0, high - low
-        for at, points, weights in ruled(0.5 * width / self.sigma * self._steep(low, high)):
-            x = (low[at, None] + width[at, None] * points).ravel()
-            scale, where, first = (
-                (width[at, None] * weights).ravel(),
-                np.repeat(cell[at], points.size),
-                int(cell[at[0]]),
-            )
+        for pieces, points, weights in ruled(0.5 * width / self.sigma * self._steep(low, high)):
+            x = (low[pieces, None] + width[pieces, None] * points).ravel()
+            scale, where = (width[pieces, None] * weights).ravel(), np.repeat(cell[pieces], points.size)
+            first = int(where[0])
             (density, off), (loss, error, _) = self._density(x), self.loss(x)
             above = loss - edges[where] + side * error
             beyond = above - (edges[where + 1] - edges[where]) if side > 0.0 else -above
@@ -231,8 +228,8 @@ class GaussianMixtures(Loss):
             mass = scale * np.maximum(density + side * off, 0.0)
             each = mass * -np.expm1(-np.maximum(above, 0.0))
             for row, column in zip(sums, (mass, each, np.ones(x.size)), strict=True):
-                found = np.bincount(where - first, column)
-                row[first : first + found.size] += found
+                counted = np.bincount(where - first, column)
+                row[first : first + counted.size] += counted
         mass, excess = sums[:2] * (1.0 + side * ROUNDING * (16.0 + sums[2]))
         return Masses(mass, excess, slip + 2.0**-56)
 
@@ -249,10 +246,10 @@ class GaussianMixtures(Loss):
         near = away <= reach * self.sigma
         low, high = low[near], high[near]
         pieces = np.maximum(np.ceil(0.501 * (high - low) / self.sigma * self._steep(low, high)), 1.0)
-        if (whole := pieces.sum()) == low.size:
+        if (total := pieces.sum()) == low.size:
             return low, high
-        if whole > _MOST_PANELS:
-            raise OutOfReachError(f"the loss needs {whole:g} panels; at most {_MOST_PANELS:g}")
+        if total > _MOST_PANELS:
+            raise OutOfReachError(f"the loss needs {total:g} panels; at most {_MOST_PANELS:g}")
         many = pieces.astype(np.intp)
         place = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
         width, start = np.repeat((high - low) / pieces, many), np.repeat(low, many)
@@ -356,7 +353,7 @@ class MixturePair(Pair):
     @cached
     def remove(self) -> Bracket:
         """P against Q."""
-        if self.mixture.noise < _LEAST_NOISE:  # everything is released, but a sample may not draw the record
+        if self.mixture.noise < LEAST_NOISE:  # everything is released, but a sample may not draw the record
             none = np.zeros(0)
             return Bracket(Atoms(none, none, none, infinite=1.0), NOTHING.remove.lower)
         return self._bracket(*self.mixture.sides())
@@ -364,7 +361,7 @@ class MixturePair(Pair):
     @cached
     def add(self) -> Bracket:
         """Q against P."""
-        if self.mixture.noise < _LEAST_NOISE or self.mixture.is_plain or self.mixture.is_symmetric:
+        if self.mixture.noise < LEAST_NOISE or self.mixture.is_plain or self.mixture.is_symmetric:
             return self.remove
         return self._bracket(*({0.0 - mean: w for mean, w in side.items()} for side in self.mixture.sides()[::-1]))
 
@@ -378,8 +375,8 @@ class MixturePair(Pair):
 
 def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:
     """All means with a weight in increasing order, their weights in P and in Q, and the place of the largest in Q."""
-    means = np.unique([mean for one in (p, q) for mean, weight in one.items() if weight > 0.0])
-    p_all, q_all = (np.array([one.get(mean, 0.0) for mean in means.tolist()]) for one in (p, q))
+    means = np.unique([mean for side in (p, q) for mean, weight in side.items() if weight > 0.0])
+    p_all, q_all = (np.array([side.get(mean, 0.0) for mean in means.tolist()]) for side in (p, q))
     return means, p_all, q_all, int(np.argmax(q_all))
 
 

@@ -4,17 +4,12 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import TINY, Cells
-from fastacct.losses.loss import ROUNDING
+from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.losses.mixture import Mixture, common_means
 from fastacct_ext import _kernels
-
-_LEAST: Final = 1e-40
-"""Of a log-moment, which the kernel bounds to about 1e-45 at best."""
 
 
 def mixture_moments(mixture: Mixture, u: Cells, *, is_add: bool) -> Cells:
@@ -42,16 +37,17 @@ def mixture_divergences(mixture: Mixture, orders: Cells, *, is_add: bool) -> Cel
     """Upper bounds at orders above 1; inf where even the closed form says nothing."""
     if _is_nothing(mixture):
         return np.zeros(orders.shape)
-    flat, at = np.unique(orders, return_inverse=True)
+    flat, place = np.unique(orders, return_inverse=True)
     a = flat - 1.0
-    found = _rows(mixture, a, is_add)[1]
+    value = _rows(mixture, a, is_add)[1]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        coarse = np.flatnonzero(~((found > _LEAST) & (found < np.inf)))
-        found *= (1.0 + 1e-15) / a
+        # the kernel bounds log-moments to about 1e-45 at best
+        coarse = np.flatnonzero(~((value > 1e-40) & (value < np.inf)))
+        value *= (1.0 + 1e-15) / a
         for i in coarse:
-            found[i] = np.fmin(found[i], _closed_form(mixture, float(flat[i]), is_add))
-    found += mixture.off * (flat + a) / a * (1.0 + 1e-15)
-    return np.asarray(np.maximum(found, TINY)[at].reshape(orders.shape))
+            value[i] = np.fmin(value[i], _closed_form(mixture, float(flat[i]), is_add))
+    value += mixture.off * (flat + a) / a * (1.0 + 1e-15)
+    return np.asarray(np.maximum(value, TINY)[place].reshape(orders.shape))
 
 
 def _is_nothing(mixture: Mixture) -> bool:
@@ -67,9 +63,9 @@ def _rows(mixture: Mixture, u: Cells, is_add: bool) -> Cells:
     elif mixture.is_plain:  # K(u) = u (u + 1) / (2 noise^2), to a few ulps however small it is
         with np.errstate(over="ignore", invalid="ignore"):
             half = 0.5 * (mixture.p[0][1] / mixture.noise) ** 2
-            found = np.stack([u * (1.0 + u), 1.0 + 2.0 * u, np.full(u.shape, 2.0)]) * half
-        off = 8.0 * ROUNDING * np.abs(found) + 1e-323 * (1.0 + np.abs(u) * (1.0 + np.abs(u)))
-        rows[:, ::2], rows[:, 1::2] = (found - off).T, (found + off).T
+            factors = np.stack([u * (1.0 + u), 1.0 + 2.0 * u, np.full(u.shape, 2.0)]) * half
+        off = 8.0 * ROUNDING * np.abs(factors) + 1e-323 * (1.0 + np.abs(u) * (1.0 + np.abs(u)))
+        rows[:, ::2], rows[:, 1::2] = (factors - off).T, (factors + off).T
     else:
         means, p, q, origin = common_means(*mixture.sides()[:: -1 if is_add else 1])
         for weights in (p, q):
@@ -92,7 +88,7 @@ def _closed_form(mixture: Mixture, order: float, is_add: bool) -> float:
     furthest = 0.5 * order * float(np.max(apart * apart))
     logs = np.log(p_weights) + 0.5 * a * apart * apart
     top = logs.max(axis=1)
-    whole = top + np.log(np.sum(np.exp(logs - top[:, None]), axis=1))
+    log_sum = top + np.log(np.sum(np.exp(logs - top[:, None]), axis=1))
     pad = 8.0 * ROUNDING * (np.abs(top) + 2.0 * np.abs(np.log(p_weights)).max() + p_weights.size)
-    bound = np.min(order / a * (whole + pad) - np.log(q_weights) * (1.0 + 1e-15))
+    bound = np.min(order / a * (log_sum + pad) - np.log(q_weights) * (1.0 + 1e-15))
     return float(np.nan_to_num(min(furthest, max(bound, 0.0)) * (1.0 + 1e-14), nan=math.inf, posinf=math.inf))

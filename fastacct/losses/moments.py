@@ -18,7 +18,7 @@ _POWERS: Final = np.geomspace(1.5, 512.0, 18)
 """k of the convex function x^(1 - k) that is added to x log^2 x."""
 BETWEEN: Final = np.append([-1.0, 0.0], -_POWERS)
 """Where both pairs are asked, whatever s is."""
-_OFF: Final = 1e-13
+_SUMS_OFF: Final = 1e-13
 """Relative error of the sums below, by far."""
 
 
@@ -28,7 +28,7 @@ def drawn_moments(parts: Sequence[tuple[float, Cells]]) -> Cells:
     M = sum w_i M_i: under P tilted by exp(s L) the i-th is drawn with probability w_i M_i / M.
     """
     some = [(weight, rows) for weight, rows in parts if weight > 0.0]
-    weight, each = np.array([one for one, _ in some]), np.stack([rows for _, rows in some], axis=1)
+    weight, each = np.array([w for w, _ in some]), np.stack([rows for _, rows in some], axis=1)
     share, log_share, side = weight[:, None], np.log(weight)[:, None], np.array([[-1.0], [1.0]])
     own, mean = each[:2], each[2:4]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -38,14 +38,14 @@ def drawn_moments(parts: Sequence[tuple[float, Cells]]) -> Cells:
         k = np.where(is_near, np.log1p(near.sum(axis=1)), np.logaddexp.reduce(far, axis=1))
         off = np.where(is_near, size, 1.0 + np.abs(k) - 2.0 * log_share.min())
         k += side * 1e-14 * off
-        chance = np.minimum(np.exp(far - k[::-1, None]) * (1.0 + side[..., None] * _OFF), 1.0)
+        chance = np.minimum(np.exp(far - k[::-1, None]) * (1.0 + side[..., None] * _SUMS_OFF), 1.0)
         ends = np.stack([chance[0] * mean, chance[1] * mean])
         tilted = np.stack([ends[:, 0].min(axis=0).sum(axis=0), ends[:, 1].max(axis=0).sum(axis=0)])
-        tilted += side * _OFF * np.abs(ends).max(axis=(0, 1)).sum(axis=0)
+        tilted += side * _SUMS_OFF * np.abs(ends).max(axis=(0, 1)).sum(axis=0)
         away = np.maximum(mean[1] - tilted[0], tilted[1] - mean[0])
         close = np.maximum(np.maximum(mean[0] - tilted[1], tilted[0] - mean[1]), 0.0)
         spread = np.stack([chance[0] * (each[4] + close * close), chance[1] * (each[5] + away * away)]).sum(axis=1)
-    return np.concatenate([k, tilted, spread * (1.0 + side * _OFF)])
+    return np.concatenate([k, tilted, spread * (1.0 + side * _SUMS_OFF)])
 
 
 def moments_between(above: Cells, below: Cells, s: Cells) -> Cells:
@@ -77,5 +77,5 @@ def _slack(most: Cells, least: Cells, mean: float) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         high, low = np.expm1(most), np.expm1(least)
         apart = np.maximum(high - low, 0.0) + 1e-15 * (np.abs(high) + np.abs(low))
-        found = 2.0 / (_POWERS * _POWERS * (_POWERS - 1.0)) * np.exp(-_POWERS * (1.0 - mean) - 1.0) * apart
-    return float(np.nan_to_num(found, nan=math.inf).min()) * (1.0 + 1e-12) + 1e-300
+        bound = 2.0 / (_POWERS * _POWERS * (_POWERS - 1.0)) * np.exp(-_POWERS * (1.0 - mean) - 1.0) * apart
+    return float(np.nan_to_num(bound, nan=math.inf).min()) * (1.0 + 1e-12) + 1e-300

@@ -1,7 +1,7 @@
 """Losses with densities as data: Laplace's and Gaussians', sampled or not; and their masses between losses.
 
 Of a Gaussian x is the log of the ratio of N(mu, 1) to N(0, 1).  Under N(0, 1) it is normal with mean -mu^2/2 and
-variance mu^2, and what lies further out than `_REACH` standard deviations counts as an infinite loss.
+variance mu^2, and what lies further out than `_FURTHEST` standard deviations counts as an infinite loss.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
-from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
+from fastacct.losses.loss import NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
 from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows, log_sample
 
-_REACH: Final = 38.0
+_FURTHEST: Final = 38.0
+SMALLEST_WEIGHT: Final = 1e-290
+"""Of what is drawn: products of smaller ones with masses would underflow."""
 _MOST_WIDE: Final = 1e5
 
 
@@ -51,8 +53,8 @@ def laplace(scale: float) -> Pair:
     """Of noise with a scale in units of the sensitivity."""
     top = 1.0 / scale
     if top < 1e-300:  # between nothing and a little more than there is
-        one = Bracket(epsilon_delta(1e-300, 0.0).upper, NOTHING.remove.lower)
-        return Pair(one, one)
+        bracket = Bracket(epsilon_delta(1e-300, 0.0).upper, NOTHING.remove.lower)
+        return Pair(bracket, bracket)
     return exponential(
         top, 0.25, (0.5 * math.exp(-top), 0.5), (4.0 + 4.0 * top) * ROUNDING, slack=2.0 * ROUNDING / scale
     )
@@ -65,7 +67,7 @@ def bounded_range(largest: float) -> Pair:
 
 def _panel(mu: float, rate: float, low: float, *, turned: bool) -> list[float]:
     centre, peak = -0.5 * mu * mu, -math.log(mu * math.sqrt(2.0 * math.pi))
-    high = mu * (_REACH + 0.5 * mu)
+    high = mu * (_FURTHEST + 0.5 * mu)
     return [low, high, peak, 0.0, rate, 0.0, 4.0 * abs(centre), 8.0, 1.0 / (mu * mu), centre, float(turned), 0.0]
 
 
@@ -75,13 +77,13 @@ def _gone(mass: float = 0.0) -> Lost:
 
 def sampled_pieces(mu: float, rate: float) -> Pieces:
     """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)."""
-    row = _panel(mu, rate, -mu * (_REACH + 0.5 * mu), turned=False)
+    row = _panel(mu, rate, -mu * (_FURTHEST + 0.5 * mu), turned=False)
     return Pieces(np.zeros((0, 4)), np.array([row]), lost=_gone())
 
 
 def replaced_pieces(mu: float, rate: float) -> Pieces:
     """(1 - rate) N(0, 1) + rate N(mu, 1) against (1 - rate) N(0, 1) + rate N(-mu, 1); rate < 1."""
-    low = -mu * (_REACH + 1.5 * mu)
+    low = -mu * (_FURTHEST + 1.5 * mu)
     row = _panel(mu, rate, low, turned=False)
     row[-1] = mu * mu
     return Pieces(np.zeros((0, 4)), np.array([row]), lost=_gone(), is_mirrored=True)
@@ -98,14 +100,13 @@ def symmetric_pieces(mu: float, rate: float) -> Pieces:
 def drawn(parts: Sequence[tuple[float, Pieces]], lost: float) -> Pieces:
     """One of several, drawn with these weights in sight of everyone; `lost` is an infinite loss."""
     atoms, panels = [np.zeros((0, 4))], [np.zeros((0, PANEL))]
-    for weight, part in parts:
-        atoms.append(part.atoms + np.array([0.0, math.log(weight), 0.0, 8.0]))
-        panels.append(part.panels + np.array([0.0, 0.0, math.log(weight), *[0.0] * 4, 8.0, *[0.0] * 4]))
-    is_mirrored = all(part.is_mirrored for _, part in parts)
+    for weight, pieces in parts:
+        atoms.append(pieces.atoms + np.array([0.0, math.log(weight), 0.0, 8.0]))
+        panels.append(pieces.panels + np.array([0.0, 0.0, math.log(weight), *[0.0] * 4, 8.0, *[0.0] * 4]))
+    is_mirrored = all(pieces.is_mirrored for _, pieces in parts)
     rows = np.concatenate(panels)  # those of one loss follow each other: the kernels lay nodes for their sum
     order = np.lexsort((rows[:, 0], rows[:, 4], -rows[:, 10]))
-    whole = np.concatenate(atoms), rows[order]
-    return Pieces(*whole, lost=_gone(lost), is_mirrored=is_mirrored, parts=tuple(parts))
+    return Pieces(np.concatenate(atoms), rows[order], lost=_gone(lost), is_mirrored=is_mirrored, parts=tuple(parts))
 
 
 def without(pieces: Pieces, most: float) -> tuple[Pieces, float]:
@@ -202,11 +203,11 @@ class _PiecesLoss(Loss):
         mass, loss = self._atoms()
         *_, slip, fine = self.pieces.atoms.T * ROUNDING
         off = fine + slip + 4.0 * ROUNDING * (1.0 + np.abs(loss))
-        found = [Atoms(loss, slip, mass * np.maximum(1.0 + side * off, 0.0)).masses(edges, tail, side)]
-        found += [row.masses(edges, tail, side, self._side(row)) for row in self._panels]
-        off = 1.0 + side * ROUNDING * len(found)
-        whole, more = (np.sum(rows, axis=0) * off for rows in ([x.mass for x in found], [x.excess for x in found]))
-        return Masses(whole, more, max(x.slip for x in found))
+        sums = [Atoms(loss, slip, mass * np.maximum(1.0 + side * off, 0.0)).masses(edges, tail, side)]
+        sums += [row.masses(edges, tail, side, self._side(row)) for row in self._panels]
+        off = 1.0 + side * ROUNDING * len(sums)
+        mass, excess = (np.sum(rows, axis=0) * off for rows in ([x.mass for x in sums], [x.excess for x in sums]))
+        return Masses(mass, excess, max(x.slip for x in sums))
 
     def points(self) -> tuple[Cells, Cells]:
         """The atoms, and pieces of the panels."""
@@ -263,8 +264,8 @@ class _Panel(NamedTuple):
 
     def loss(self, x: Cells) -> Cells:
         """Rising with x."""
-        one = log_sample(self.rate, x)
-        return one - log_sample(self.rate, -x - self.other) if self.other > 0.0 else one
+        sampled = log_sample(self.rate, x)
+        return sampled - log_sample(self.rate, -x - self.other) if self.other > 0.0 else sampled
 
     def _off(self, x: Cells) -> Cells:
         """Error of the loss, where x is off by a few roundings and what the row says."""
@@ -286,8 +287,8 @@ class _Panel(NamedTuple):
                 x = np.log1p(np.maximum(np.expm1(near) / rate, -1.0))
                 x = np.where(loss > 30.0 - math.log(rate), far, np.where(loss < -1.0, least, x))
                 return np.asarray(np.clip(x, low, high))
-            half, rest = 0.5 * (1.0 - rate) / rate * np.expm1(near), np.exp(near - self.other)
-            root = np.sqrt(half * half + rest)
+            half, product = 0.5 * (1.0 - rate) / rate * np.expm1(near), np.exp(near - self.other)
+            root = np.sqrt(half * half + product)
             x = np.where(half > 0.0, np.log(half + root), near - self.other - np.log(root - half)) + (loss - near)
             x = np.where(root > 0.0, x, 0.5 * (near - self.other))  # at loss 0, where both terms underflow
             for _ in range(3):  # small x have their digits from here
@@ -335,14 +336,14 @@ class _Panel(NamedTuple):
     def _exponential(self, a: Cells, b: Cells, way: float) -> tuple[Cells, Cells, Cells]:
         """Of exp(-x/2), with integrals that are differences of exponentials; times exp(x) less exp(end), a square."""
         assert self.slope == -0.5  # of all that has two ends with losses of one size
-        part, rate = -np.expm1(-0.5 * (b - a)), self.rate
+        share, rate = -np.expm1(-0.5 * (b - a)), self.rate
         low, high = (self.peak - 0.5 * (x - self.low) for x in (a, b))
         size = 64.0 + self.fine + self.slip + 8.0 * (abs(self.peak) + np.abs(low) + np.abs(b))
         if way > 0.0:
-            right = 2.0 * rate * np.exp(high + b) * part
-            return 2.0 * (1.0 - rate) * np.exp(low) * part + right, right * part, size
-        mass = 2.0 * np.exp(low) * part
-        return mass, rate * mass * part * np.exp(b - self.loss(b)), size
+            right = 2.0 * rate * np.exp(high + b) * share
+            return 2.0 * (1.0 - rate) * np.exp(low) * share + right, right * share, size
+        mass = 2.0 * np.exp(low) * share
+        return mass, rate * mass * share * np.exp(b - self.loss(b)), size
 
     def _gaussian(self, a: Cells, b: Cells, way: float) -> tuple[Cells, Cells, Cells]:
         """Of Gaussian densities, by rules; all of their terms are positive."""
@@ -352,18 +353,18 @@ class _Panel(NamedTuple):
         away = np.maximum(np.abs(z - moved), np.abs(z + width - moved))
         level = way * self.loss(b if way < 0.0 else a)
         mass, excess = np.zeros(n), np.zeros(n)
-        for at, points, weights in ruled(0.5 * width * (away.max(axis=0) + 1.0)):
-            x, scale = points * (b - a)[at, None], (b - a)[at, None] * weights
-            here = z[at, None] + x / wide
-            t = x if way > 0.0 else (b - a)[at, None] - x
+        for pieces, points, weights in ruled(0.5 * width * (away.max(axis=0) + 1.0)):
+            x, scale = points * (b - a)[pieces, None], (b - a)[pieces, None] * weights
+            here = z[pieces, None] + x / wide
+            t = x if way > 0.0 else (b - a)[pieces, None] - x
             same = np.exp(self.peak - 0.5 * here * here)
             term, rise = same, np.zeros_like(same)
             if way > 0.0 or self.other > 0.0:
                 heavy = np.exp(self.peak - 0.5 * (here - way * wide) ** 2)
                 term, rise = (1.0 - rate) * same + rate * heavy, heavy * -np.expm1(-t)
             if way < 0.0 or self.other > 0.0:
-                rise = rise + np.exp(self.peak - 0.5 * (here + way * wide) ** 2 + level[at, None]) * np.expm1(t)
-            mass[at], excess[at] = (scale * term).sum(axis=1), rate * (scale * rise).sum(axis=1)
+                rise = rise + np.exp(self.peak - 0.5 * (here + way * wide) ** 2 + level[pieces, None]) * np.expm1(t)
+            mass[pieces], excess[pieces] = (scale * term).sum(axis=1), rate * (scale * rise).sum(axis=1)
         least = away.min(axis=0) + math.sqrt(-2.0 * math.log(rate)) + 1.0
         size = 64.0 + self.fine + 8.0 * (abs(self.peak) + least * least)
         size += least / wide * (self.slip + 8.0 * (np.abs(a) + np.abs(b) + abs(self.centre)))

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Pair
+from fastacct.losses.loss import Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
 
@@ -30,19 +30,10 @@ PANEL: Final = 12
 of x and of the density; curvature of the density, and from where; whether it is turned: that is P's density then, and
 the loss minus this one; 0, or minus the sum of x and Q's own log-ratio, where Q is a sample, too.  The loss is
 log(1 - rate + rate exp(x)) + shift, less the same of Q's."""
-_ROW: Final = 16
-"""Points of a panel of a table."""
 _MOST_ATOMS: Final = 1 << 15
-_ROOM: Final = 1 << 15
 """Points of a lattice."""
-_MOST_SHARES: Final = 64
-_LEAST: Final = 1e-150
-_MOST: Final = 1e5
-"""Losses and rates that the kernels take."""
-_TINY: Final = 1e-323
+_QUANTUM: Final = 1e-323
 """What products below 1e-307 round, at most."""
-_PROPER: Final = 1e-11
-"""By how much masses may miss 1 in all before what is wrong with them is no rounding."""
 
 
 class Lost(NamedTuple):
@@ -91,16 +82,16 @@ class Pieces(Record):
         (p, p_off), (q, q_off) = ((0.5 * (a + b), (b - a) / (1.0 - b) / ROUNDING) for a, b in self.lost)
         if p == q == 0.0:
             return self
-        more, shift = -math.log1p(-q), math.log1p(-q) - math.log1p(-p)
-        off = p_off + q_off + 4.0 * (abs(more) + abs(shift))
+        absent, shift = -math.log1p(-q), math.log1p(-q) - math.log1p(-p)
+        off = p_off + q_off + 4.0 * (abs(absent) + abs(shift))
         slip = 0.0 if self.is_mirrored else off  # both masses are the same then, whatever they are
         atoms, panels = self.atoms.copy(), self.panels.copy()
         atoms[:, 0] += shift
-        atoms[:, 1] += more
+        atoms[:, 1] += absent
         atoms[:, 2] += slip + 2.0 * np.abs(atoms[:, 0]) * (shift != 0.0)
         atoms[:, 3] += off
         is_turned = panels[:, 10] != 0.0  # their density is P's
-        panels[:, 2] += np.where(is_turned, more + shift, more)
+        panels[:, 2] += np.where(is_turned, absent + shift, absent)
         panels[:, 5] += np.where(is_turned, -shift, shift)
         panels[:, 6:8] += slip, off
         return replace(self, atoms=atoms, panels=panels, lost=Lost())
@@ -109,12 +100,12 @@ class Pieces(Record):
         """Of a Poisson sample: loss log(1 - rate + rate exp(loss)) under the same Q, and log(1 - rate) where P has
         nothing."""
         atoms, panels = _sampled_rows(self.atoms, rate), self.panels.copy()
-        taken, (low, high), rest = self.lost.p, self.lost.q, 0.0
+        taken, (low, high), missing = self.lost.p, self.lost.q, 0.0
         if low > 0.0:
             end, off = math.log1p(-rate), 8.0 + 0.5 * (high - low) / high / ROUNDING
             atoms = np.concatenate([[[end, math.log(0.5 * (low + high)), 8.0 * abs(end), off]], atoms])
         else:
-            rest = high  # if there at all, it has at most this of both
+            missing = high  # if there at all, it has at most this of both
         panels[:, 4] *= rate
         pad, table = 1.0 + 4.0 * ROUNDING, self.table
         if table.slices.size:
@@ -123,8 +114,8 @@ class Pieces(Record):
             apart = np.abs(table.slices[:, 2])  # L' grows with the loss: its least is at the lower end
             slices[:, 2] *= 1.0 / (1.0 + (1.0 - rate) / rate * np.exp(np.minimum(apart - table.slices[:, 1], 700.0)))
             table = Table(_sampled_rows(table.points, rate), slices, table.missed)
-        low, high = max(0.0, rate * taken[0] / pad - _TINY), rate * taken[1] * pad + _TINY * (taken[1] > 0.0)
-        return Pieces(atoms, panels, table, Lost((low, high + rest), (0.0, rest)), missing=self.missing)
+        low, high = max(0.0, rate * taken[0] / pad - _QUANTUM), rate * taken[1] * pad + _QUANTUM * (taken[1] > 0.0)
+        return Pieces(atoms, panels, table, Lost((low, high + missing), (0.0, missing)), missing=self.missing)
 
 
 def log_sample(rate: float, x: Cells) -> Cells:
@@ -132,9 +123,9 @@ def log_sample(rate: float, x: Cells) -> Cells:
     if rate == 1.0:
         return x
     far = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, 30.0)))
-    more = rate * np.expm1(np.minimum(x, 30.0))
+    grown = rate * np.expm1(np.minimum(x, 30.0))
     near = np.where(
-        more > -0.5, np.log1p(np.maximum(more, -0.5)), np.log(1.0 - rate + rate * np.exp(np.minimum(x, 0.0)))
+        grown > -0.5, np.log1p(np.maximum(grown, -0.5)), np.log(1.0 - rate + rate * np.exp(np.minimum(x, 0.0)))
     )
     return np.where(x > 30.0, far, near)
 
@@ -143,19 +134,19 @@ def _sampled_rows(rows: Cells, rate: float) -> Cells:
     """Points of a Poisson sample, under the same Q."""
     loss, log_weight, slip, fine = rows.T
     near, value = np.minimum(loss, 30.0), log_sample(rate, loss)
-    part = rate * np.exp(near - np.log1p(rate * np.expm1(near)))
+    share = rate * np.exp(near - np.log1p(rate * np.expm1(near)))
     off = 8.0 * (1.0 + np.abs(loss) + abs(math.log(rate)))  # of what is added up there
-    moved = np.where(loss > 30.0, slip + off, part * slip + 8.0 * np.abs(-np.expm1(-value))) + 8.0 * np.abs(value)
+    moved = np.where(loss > 30.0, slip + off, share * slip + 8.0 * np.abs(-np.expm1(-value))) + 8.0 * np.abs(value)
     return np.stack([value, log_weight, moved + 1e-300, fine], axis=1)
 
 
 def allocation_pieces(noise: float, steps: int) -> Pieces | None:
     """Of an epoch in which a record takes part in one random step: a lattice; None where it has too many points."""
-    rows, known = np.empty((_ROOM, ATOM)), np.empty(4)
-    n = _kernels.allocation(noise, steps, rows, known)
+    rows, results = np.empty((_MOST_ATOMS, ATOM)), np.empty(4)
+    n = _kernels.allocation(noise, steps, rows, results)
     if n == 0:
         return None
-    step, window, p, q = known.tolist()
+    step, window, p, q = results.tolist()
     atoms = rows[:n].copy()
     atoms.flags.writeable = False
     smooth = noise, float(steps), step, window
@@ -167,9 +158,12 @@ def pieces_of(pair: Pair) -> Pieces | None:
     own = pair.pieces()
     if own is not None or pair.is_nothing:
         return own if own is not None and _is_plain(own) else None
+    return None if pair.remove.is_apart or pair.add.is_apart else _of_atoms(pair)
+
+
+def _of_atoms(pair: Pair) -> Pieces | None:
+    """Of a pair whose sides are the same atoms with masses from above and from below."""
     remove, add = pair.remove, pair.add
-    if remove.is_apart or add.is_apart:
-        return None
     lost = Lost((remove.lower.infinite, remove.upper.infinite), (add.lower.infinite, add.upper.infinite))
     upper, lower = remove.upper.as_atoms(), remove.lower.as_atoms()
     if upper is None or lower is None or upper.loss.shape != lower.loss.shape:
@@ -178,11 +172,12 @@ def pieces_of(pair: Pair) -> Pieces | None:
         return None
     atoms = atom_rows(upper.loss, upper.loss_error + upper.slack, lower.mass, upper.mass)
     none = np.zeros((0, PANEL))
-    found = Pieces(atoms, none, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
-    if not _is_plain(found) or not (missing := _missing(found)) < _PROPER:
+    data = Pieces(atoms, none, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
+    # what misses more of 1 in all is no rounding
+    if not _is_plain(data) or not (missing := _missing(data)) < 1e-11:
         return None
     is_given = np.array_equal(upper.mass, lower.mass)
-    return replace(found, missing=missing + 8.0 * ROUNDING) if is_given else found
+    return replace(data, missing=missing + 8.0 * ROUNDING) if is_given else data
 
 
 def atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
@@ -201,9 +196,10 @@ def _is_plain(found: Pieces) -> bool:
     if max(found.lost.p[1], found.lost.q[1]) >= 1.0:
         return False
     losses = [np.abs(found.atoms[:, 0]), np.abs(found.panels[:, :2]).ravel(), np.abs(found.table.points[:, 0])]
-    widest = max(float(one.max(initial=0.0)) for one in losses)
+    widest = max(float(distances.max(initial=0.0)) for distances in losses)
     rates = found.panels[:, 4].min(initial=1.0)
-    return bool(_LEAST < widest < _MOST and rates > _LEAST and (found.atoms[:, 3] < 1e9).all())
+    # what the kernels take
+    return bool(1e-150 < widest < 1e5 and rates > 1e-150 and (found.atoms[:, 3] < 1e9).all())
 
 
 def _missing(found: Pieces) -> float:
@@ -216,32 +212,32 @@ def _missing(found: Pieces) -> float:
 
 def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:
     """A distance that divides all differences of losses of each part; 0 where none is known."""
-    apart = [one.lattice for one, _ in parts]
-    if not parts or any(one is None or not one > 0.0 for one in apart):
+    apart = [data.lattice for data, _ in parts]
+    if not parts or any(distance is None or not distance > 0.0 for distance in apart):
         return 0.0
-    least = min(one for one in apart if one is not None)
-    shares = [Fraction(one / least).limit_denominator(_MOST_SHARES) for one in apart if one is not None]
-    near = all(abs(float(share) * least / (one or 1.0) - 1.0) < 1e-13 for share, one in zip(shares, apart, strict=True))
+    least = min(distance for distance in apart if distance is not None)
+    shares = [Fraction(distance / least).limit_denominator(64) for distance in apart if distance is not None]
+    near = all(abs(float(k) * least / (x or 1.0) - 1.0) < 1e-13 for k, x in zip(shares, apart, strict=True))
     return least / math.lcm(*[share.denominator for share in shares]) if near else 0.0
 
 
 def columns(parts: Sequence[tuple[Pieces, float]]) -> Data:
     """One table of all of them, and how often each, as the kernels take them."""
-    found = [one for one, _ in parts]
-    atoms, panels = [one.atoms for one in found], [one.panels for one in found]
-    points, slices = [one.table.points for one in found], [one.table.slices for one in found]
+    data = [one for one, _ in parts]
+    atoms, panels = [one.atoms for one in data], [one.panels for one in data]
+    points, slices = [one.table.points for one in data], [one.table.slices for one in data]
     return Data(
         np.array([count for _, count in parts], dtype=np.float64),
         _sizes(atoms),
         _sizes(panels),
         np.concatenate([np.zeros((0, ATOM)), *atoms]),
         np.concatenate([np.zeros((0, PANEL)), *panels]),
-        _sizes(points) // np.int32(_ROW),
+        _sizes(points) // np.int32(16),  # points of a panel of a table
         _sizes(slices),
         np.concatenate([np.zeros((0, ATOM)), *points]),
         np.concatenate([np.zeros((0, ATOM)), *slices]),
-        np.array([one.table.missed for one in found], dtype=np.float64),
-        np.array([one.smooth for one in found], dtype=np.float64).reshape(-1, 4),
+        np.array([one.table.missed for one in data], dtype=np.float64),
+        np.array([one.smooth for one in data], dtype=np.float64).reshape(-1, 4),
     )
 
 
@@ -275,11 +271,11 @@ def _of_lattice(pieces: Pieces, s: Cells, lost: float, is_add: bool) -> Cells:
     rows_out[:, is_zero] = at_0[:, None]
     if inside.any():
         (_, p), (_, q) = pieces.lost.flipped() if is_add else pieces.lost
-        at = s[inside]
-        known = data_moments(replace(pieces, lost=Lost(), missing=p + q), at, is_add=is_add)[:2]
+        inner = s[inside]
+        of_all = data_moments(replace(pieces, lost=Lost(), missing=p + q), inner, is_add=is_add)[:2]
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            gone = p ** (1.0 + at) * q**-at + (p + q) * np.exp(np.maximum(1.0 + at, -at) * reach)
-            k = known + np.log1p(np.array([[-1.0], [1.0]]) * (1.0 + 1e-12) * gone * np.exp(-known))
+            gone = p ** (1.0 + inner) * q**-inner + (p + q) * np.exp(np.maximum(1.0 + inner, -inner) * reach)
+            k = of_all + np.log1p(np.array([[-1.0], [1.0]]) * (1.0 + 1e-12) * gone * np.exp(-of_all))
             k += np.array([[-4.0], [4.0]]) * ROUNDING * np.abs(k)
         rows_out[:2, inside] = np.where(np.isfinite(k).all(axis=0), k, np.nan)
         back = _mean_and_variance(pieces, q, not is_add, reach)
@@ -300,4 +296,4 @@ def _mean_and_variance(pieces: Pieces, lost: float, is_add: bool, reach: float) 
 
 
 def _sizes(rows: Sequence[Cells]) -> NDArray[np.int32]:
-    return np.array([len(one) for one in rows], dtype=np.int32)
+    return np.array([len(row) for row in rows], dtype=np.int32)

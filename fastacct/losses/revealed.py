@@ -13,19 +13,14 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.losses.atoms import in_reach
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Index, legendre
+from fastacct.losses.loss import Atoms, Bracket, Index, legendre
 
 _REACH: Final = 39.0
 """Standard deviations; beyond them lies less than 1e-300."""
-_FINE: Final = 0.15
-"""Distance of points, in standard deviations of the narrowest loss that reaches them."""
-_RATIO: Final = 1.02
+_MU_RATIO: Final = 1.02
 """Of neighbouring mu."""
-_OFF: Final = 1e-11
-"""Relative error of masses and of their mean of exp(-loss) in a cell: of densities, rules and sums, by far."""
-_MOST_MU: Final = 1e4
 
 
 def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: float) -> Bracket:
@@ -33,10 +28,10 @@ def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: floa
 
     `rest` bounds the probability that is left out: an infinite loss from above, from below nothing.
     """
-    in_reach(float(mu.max()), _MOST_MU)
+    in_reach(float(mu.max()), 1e4)
     least = float(mu.min())
-    n = max(1, math.ceil(math.log(float(mu.max()) / least) / math.log(_RATIO)))
-    levels: Cells = least * np.power(_RATIO, np.arange(n + 1, dtype=np.float64))
+    n = max(1, math.ceil(math.log(float(mu.max()) / least) / math.log(_MU_RATIO)))
+    levels: Cells = least * np.power(_MU_RATIO, np.arange(n + 1, dtype=np.float64))
     levels[-1] = max(levels[-1], float(mu.max()))
     cell = np.clip(np.searchsorted(levels, mu, side="right") - 1, 0, n - 1)
     place = _between(mu, levels[cell], levels[cell + 1])
@@ -50,11 +45,12 @@ def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: floa
     edges = _edges(least, float(levels[-1]))
     unseen = max(0.0, 1.0 - float(np.sum(weight)))
     sides = []
-    for side, weights, at in ((1.0, above, levels), (-1.0, total, below)):
-        one = on_points(_nodes(weights, at, edges), edges, _OFF, side > 0.0)
-        mass = np.append(one.mass, max(0.0, unseen + side * 1e-12 * (1.0 - unseen)))
+    for side, weights, places in ((1.0, above, levels), (-1.0, total, below)):
+        # masses and their means of exp(-loss) in a cell are good to 1e-11, by far: densities, rules and sums
+        atoms = on_points(_nodes(weights, places, edges), edges, 1e-11, side > 0.0)
+        mass = np.append(atoms.mass, max(0.0, unseen + side * 1e-12 * (1.0 - unseen)))
         infinite = min(1.0, rest + 1e-299) if side > 0.0 else 0.0
-        sides.append(Atoms(np.append(one.loss, 0.0), np.append(one.loss_error, 0.0), mass, infinite=infinite))
+        sides.append(Atoms(np.append(atoms.loss, 0.0), np.append(atoms.loss_error, 0.0), mass, infinite=infinite))
     return Bracket(*sides)
 
 
@@ -71,35 +67,36 @@ def _between(mu: Cells, low: Cells, high: Cells) -> Cells:
 
 def _mean_of(share: Cells, low: Cells, high: Cells) -> Cells:
     """A mu whose total variation lies at most at this share between those of its level and the next."""
-    left, right = low.copy(), high.copy()
+    left_end, right = low.copy(), high.copy()
     for _ in range(40):
-        middle = 0.5 * (left + right)
+        middle = 0.5 * (left_end + right)
         is_low = _between(middle, low, high) <= share
-        left, right = np.where(is_low, middle, left), np.where(is_low, right, middle)
-    return np.asarray(left)
+        left_end, right = np.where(is_low, middle, left_end), np.where(is_low, right, middle)
+    return np.asarray(left_end)
 
 
 def _edges(least: float, most: float) -> Cells:
     """Points, the same to both sides of 0, fine enough for every mu that reaches them."""
     points = [0.0]
-    while (at := points[-1]) < most * (0.5 * most + _REACH):
-        narrowest = 2.0 * at / (math.sqrt(_REACH * _REACH + 2.0 * at) + _REACH)
-        points.append(at + _FINE * max(least, narrowest))
-    return np.array([*(-at for at in points[:0:-1]), *points])
+    while (last := points[-1]) < most * (0.5 * most + _REACH):
+        narrowest = 2.0 * last / (math.sqrt(_REACH * _REACH + 2.0 * last) + _REACH)
+        # in standard deviations of the narrowest loss that reaches a point
+        points.append(last + 0.15 * max(least, narrowest))
+    return np.array([*(-point for point in points[:0:-1]), *points])
 
 
 def _nodes(weight: Cells, mu: Cells, edges: Cells) -> Iterator[tuple[Index, Cells, Cells]]:
     """Gauss points of the density of every Gaussian's loss, in the cells that it reaches."""
     points, weights = legendre(20)  # half a cell is at most 3.4 over the slope of a density
     used = weight > 0.0
-    for share, one in zip(weight[used].tolist(), mu[used].tolist(), strict=True):
-        centre = 0.5 * one * one
-        first = max(0, int(np.searchsorted(edges, centre - _REACH * one, side="right")) - 1)
-        last = min(edges.size - 1, int(np.searchsorted(edges, centre + _REACH * one)))
+    for share, mean in zip(weight[used].tolist(), mu[used].tolist(), strict=True):
+        centre = 0.5 * mean * mean
+        first = max(0, int(np.searchsorted(edges, centre - _REACH * mean, side="right")) - 1)
+        last = min(edges.size - 1, int(np.searchsorted(edges, centre + _REACH * mean)))
         half = 0.5 * (edges[first + 1 : last + 1] - edges[first:last])
         above = half[:, None] * (1.0 + points)
-        z = (edges[first:last, None] - centre + above) / one
-        mass = share / (one * math.sqrt(2.0 * math.pi)) * half[:, None] * weights * np.exp(-0.5 * z * z)
+        z = (edges[first:last, None] - centre + above) / mean
+        mass = share / (mean * math.sqrt(2.0 * math.pi)) * half[:, None] * weights * np.exp(-0.5 * z * z)
         cell = np.repeat(np.arange(first, last), points.size)
         yield cell, above.ravel(), mass.ravel()
 

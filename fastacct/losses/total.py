@@ -13,30 +13,27 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair
+from fastacct.core.inputs import ROUNDING
+from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct_ext import _densities
 
 _TAIL: Final = 1e-24
 """Mass of a density that is left out on either side: an infinite loss, from above."""
-_POINTS: Final = 1 << 14
-"""Of the lattice of all releases."""
-_MOST: Final = 1000
+_MOST_TOGETHER: Final = 1000
 """Releases."""
-_LEAST: Final = 1e-300
-"""Added to each mass from above: smaller products have no relative accuracy."""
 
 
 def total_losses(parts: Sequence[tuple[Pair, int]]) -> Pair:
     """Of all releases of a job, each as often as is said."""
-    if sum(count for _, count in parts) > _MOST:
-        raise OutOfReachError(f"the loss of more than {_MOST} releases on one sample is not known")
+    if sum(count for _, count in parts) > _MOST_TOGETHER:
+        raise OutOfReachError(f"the loss of more than {_MOST_TOGETHER} releases on one sample is not known")
     remove = _bracket([(pair.remove, count) for pair, count in parts])
     return Pair(remove, remove if all(p.is_mirrored for p, _ in parts) else _bracket([(p.add, n) for p, n in parts]))
 
 
 def _bracket(parts: Sequence[tuple[Bracket, int]]) -> Bracket:
-    sides = [[(one.upper if is_upper else one.lower, count) for one, count in parts] for is_upper in (True, False)]
+    sides = [[(side.upper if is_upper else side.lower, count) for side, count in parts] for is_upper in (True, False)]
     return Bracket(_total(sides[0], True), _total(sides[1], False), is_apart=True)
 
 
@@ -45,21 +42,21 @@ def _total(parts: Sequence[tuple[Loss, int]], is_upper: bool) -> Atoms:
     width = sum(count * (high - low) for (low, high), count in ends)
     if not 0.0 < width < math.inf:
         raise OutOfReachError("the losses of the releases on one sample have no common lattice")
-    spacing, whole = width / _POINTS, None
+    spacing, sum_so_far = width / 2.0**14, None
     for source, count in parts:
         if is_upper:
-            one = upper_measure(source, spacing, _TAIL)
+            measure = upper_measure(source, spacing, _TAIL)
         else:
-            one = lower_measure(source, spacing, _TAIL, without_rest=True).below
+            measure = lower_measure(source, spacing, _TAIL, without_rest=True).below
         while count:
             if count & 1:
-                whole = one if whole is None else _both(whole, one, is_upper)
+                sum_so_far = measure if sum_so_far is None else _both(sum_so_far, measure, is_upper)
             count >>= 1
-            one = _both(one, one, is_upper) if count else one
-    assert whole is not None
-    loss = whole.losses()
-    error = 2.0 * ROUNDING * (abs(whole.origin) + whole.spacing * whole.mass.size)
-    return Atoms(loss, np.full(loss.size, error), whole.mass, infinite=whole.infinite, slack=whole.slack)
+            measure = _both(measure, measure, is_upper) if count else measure
+    assert sum_so_far is not None
+    loss = sum_so_far.losses()
+    error = 2.0 * ROUNDING * (abs(sum_so_far.origin) + sum_so_far.spacing * sum_so_far.mass.size)
+    return Atoms(loss, np.full(loss.size, error), sum_so_far.mass, infinite=sum_so_far.infinite, slack=sum_so_far.slack)
 
 
 def _both(a: GridMeasure, b: GridMeasure, is_upper: bool) -> GridMeasure:
@@ -74,7 +71,7 @@ def _both(a: GridMeasure, b: GridMeasure, is_upper: bool) -> GridMeasure:
     return GridMeasure(
         origin,
         a.spacing,
-        mass + _LEAST if is_upper else mass,
+        mass + 1e-300 if is_upper else mass,  # smaller products have no relative accuracy
         min(infinite, 1.0),
         a.slack + b.slack + 2.0 * ROUNDING * (abs(a.origin) + abs(b.origin)),
     )

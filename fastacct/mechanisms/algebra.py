@@ -53,7 +53,7 @@ class Mechanism(Refusals):
     relations: ClassVar[tuple[Relation, ...]] = SAMPLED
     """Neighbouring relations that are supported."""
     tight: ClassVar[bool] = True
-    """True if the analysed pair dominates tightly.  If False, results are upper bounds and every lower bound is 0."""
+    """True if the analysed pair dominates tightly.  If False, results are upper bounds, and it adds 0 to lower ones."""
     is_local: ClassVar[bool] = False
     """Whether everyone sees who takes part, as in the local model: then sampling does not amplify."""
     is_gaussian: ClassVar[bool] = False
@@ -87,8 +87,8 @@ class Mechanism(Refusals):
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """Upper bound of the Rényi divergence of one release at orders above 1, by its losses; inf if not known."""
-        if (one := self.sampled_gaussian(relation)) is not None:
-            return of_sampled_gaussian(one.noise, one.rate, orders)
+        if (gaussian := self.sampled_gaussian(relation)) is not None:
+            return of_sampled_gaussian(gaussian.noise, gaussian.rate, orders)
         return self._of_losses(orders, 1.0, relation)
 
     def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
@@ -101,9 +101,9 @@ class Mechanism(Refusals):
 
     def concentration(self, relation: Relation) -> float:
         """rho of zero-concentrated DP in the directions of the relation; inf where none is known."""
-        one = self.sampled_gaussian(relation)
-        if one is not None and one.rate == 1.0:
-            return 0.5 * square(1.0 / float(one.noise)) if one.noise > 0.0 else math.inf
+        gaussian = self.sampled_gaussian(relation)
+        if gaussian is not None and gaussian.rate == 1.0:
+            return 0.5 * square(1.0 / float(gaussian.noise)) if gaussian.noise > 0.0 else math.inf
         epsilon = self.pure_epsilon(both_ways(relation))  # the theorem needs the loss of both directions to be bounded
         return max(epsilon * math.tanh(0.5 * epsilon) * (1.0 + 4e-15), TINY if epsilon > 0.0 else 0.0)
 
@@ -138,7 +138,7 @@ class Mechanism(Refusals):
     @property
     def sample_relations(self) -> tuple[Relation, ...]:
         """Relations under which a Poisson sample is supported."""
-        return tuple(one for one in self.relations if one in SAMPLED and not self.no_sample)
+        return tuple(relation for relation in self.relations if relation in SAMPLED and not self.no_sample)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair | None:
         """Losses of a Poisson sample with a rate above 0, for `size` records that change together."""
@@ -174,19 +174,19 @@ class Mechanism(Refusals):
 
     def grouped(self, size: int, relation: Relation) -> Process | None:
         """A process that bounds the mechanism for `size` records that change together; None if none is known."""
-        one = Grouped(self, size) if self.has_groups else self.group_exactly(size)
-        return None if one is None else one * 1
+        group = Grouped(self, size) if self.has_groups else self.group_exactly(size)
+        return None if group is None else group * 1
 
     def grouped_within(self, count: Count, size: int, relation: Relation) -> Process | None:
         """The same for `count` releases of a composition, of which members of the group may touch different ones."""
-        return None if (one := self.grouped(size, relation)) is None else one * count
+        return None if (group := self.grouped(size, relation)) is None else group * count
 
     # -- verbs --------------------------------------------------------------------------------------------------------
 
     def group(self, size: int) -> Mechanism:
         """The same mechanism, for `size` records that change together."""
-        whole = int(as_number("size", size, AT_LEAST_ONE))
-        return self if whole == 1 else self.group_exactly(whole) or Grouped(self, whole)
+        members = int(as_number("size", size, AT_LEAST_ONE))
+        return self if members == 1 else self.group_exactly(members) or Grouped(self, members)
 
     def poisson(self, sample_rate: Reals) -> Mechanism:
         """The same mechanism on a random batch: every record takes part with probability `sample_rate`."""
@@ -245,8 +245,8 @@ class PoissonSampled(Mechanism):
         if self.mechanism.is_local:
             why = "in the local model everyone sees who does not take part"
         elif not self.relations:
-            own, known = (", ".join(map(repr, one)) for one in (self.mechanism.relations, SAMPLED))
-            why = self.mechanism.no_sample or f"it supports {own}, and a sample is known for {known}"
+            own, sampled = (", ".join(map(repr, names)) for names in (self.mechanism.relations, SAMPLED))
+            why = self.mechanism.no_sample or f"it supports {own}, and a sample is known for {sampled}"
         if why:
             raise ValueError(f"Poisson-subsampled {self.mechanism!r} is not known: {why}")
         super().__post_init__()
@@ -306,8 +306,8 @@ class PoissonSampled(Mechanism):
     def poisson(self, sample_rate: Reals) -> PoissonSampled:
         """A sample of the sample: the rates multiply.  A product that is not a float is rounded up."""
         rate = PoissonSampled(self.mechanism, sample_rate).sample_rate
-        own, other = np.broadcast_arrays(np.asarray(self.sample_rate), np.asarray(rate))
-        rates = zip(own.flat, other.flat, strict=True)
+        own, inner = np.broadcast_arrays(np.asarray(self.sample_rate), np.asarray(rate))
+        rates = zip(own.flat, inner.flat, strict=True)
         up = [float_above(Fraction(float(a)) * Fraction(float(b))) for a, b in rates]
         return PoissonSampled(self.mechanism, unwrap(np.array(up).reshape(own.shape)))
 
@@ -363,20 +363,20 @@ class Grouped(Mechanism):
             return None
         parts = self.mechanism.decompose(relation)
         if parts is None:
-            found = [self.mechanism.grouped(self.size, relation)]
+            groups = [self.mechanism.grouped(self.size, relation)]
         else:
-            found = [one.grouped_within(count, self.size, relation) for one, count in parts]
-        known = [one for one in found if one is not None]
-        if len(known) < len(found):
+            groups = [mechanism.grouped_within(count, self.size, relation) for mechanism, count in parts]
+        bounds = [group for group in groups if group is not None]
+        if len(bounds) < len(groups):
             raise ValueError(
                 f"group privacy is not implemented for {self.mechanism!r}; model the group directly with "
                 "GaussianMixture or from_pmf, or use PureDP or ApproxDP"
             )
-        return sum(known, Process())
+        return sum(bounds, Process())
 
     def unsampled(self) -> Mechanism:
-        whole = self.mechanism.unsampled()
-        return self if whole == self.mechanism else whole.group(self.size)
+        unsampled = self.mechanism.unsampled()
+        return self if unsampled == self.mechanism else unsampled.group(self.size)
 
     def losses(self, relation: Relation) -> Pair | None:
         return self.mechanism.sample_losses(1.0, self.size, relation)

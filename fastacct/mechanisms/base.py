@@ -72,10 +72,10 @@ def option(allowed: tuple[str, ...] | tuple[bool, ...], default: object, about: 
 def _sections(cls: type) -> str:
     """The sections on parameters and errors of a class's docstring, from its fields; empty where these say nothing."""
     rows = []
-    for name, one in vars(cls).items():
-        if isinstance(one, Field) and "kind" in one.metadata:
-            default = "" if one.default is MISSING else f", default {one.default!r}"
-            rows += [f"{name} : {one.metadata['kind']}{default}", f"    {one.metadata['about']}"]
+    for name, own in vars(cls).items():
+        if isinstance(own, Field) and "kind" in own.metadata:
+            default = "" if own.default is MISSING else f", default {own.default!r}"
+            rows += [f"{name} : {own.metadata['kind']}{default}", f"    {own.metadata['about']}"]
     errors = ["", "Raises", "------", "TypeError, ValueError", "    Naming the value and the allowed range."]
     rows = ["Parameters", "----------", *filter(str.strip, rows), *errors] if rows else []
     return textwrap.indent("\n".join(rows), "    ")
@@ -173,64 +173,64 @@ class Value(Compared):
     def __dir__(self) -> list[str]:
         """Parameters, and what a person does with a mechanism; what a class of somebody else's adds."""
         kind = type(self)
-        theirs = (one for one in kind.__mro__[:-1] if not one.__module__.startswith("fastacct."))
+        theirs = (base for base in kind.__mro__[:-1] if not base.__module__.startswith("fastacct."))
         verbs = (name for name in dir(kind) if name in (*_VERBS, *_MORE) or name.startswith("from_"))
-        return sorted({*(one.name for one in fields_of(kind)), *verbs, *(name for one in theirs for name in vars(one))})
+        return sorted({*(own.name for own in fields_of(kind)), *verbs, *(name for own in theirs for name in vars(own))})
 
     def __post_init__(self) -> None:
-        for one in fields_of(type(self)):
-            given = getattr(self, one.name)
-            if type(given) is Replaced:
+        for own in fields_of(type(self)):
+            value = getattr(self, own.name)
+            if type(value) is Replaced:
                 self.__dict__["is_replaced"] = True
-            if domain := one.metadata.get("domain"):
-                if type(given) is float and not domain.integer and domain.has(given, given):
-                    self.__dict__[one.name] = given + 0.0  # the usual case, quickly
+            if domain := own.metadata.get("domain"):
+                if type(value) is float and not domain.integer and domain.has(value, value):
+                    self.__dict__[own.name] = value + 0.0  # the usual case, quickly
                 else:
-                    store(self, one.name, as_cells(one.name, given, domain, may_be_empty=True))
-            elif domain := one.metadata.get("constant"):
-                number = as_number(one.name, given, domain)
-                object.__setattr__(self, one.name, int(number) if domain.integer else number + 0.0)
-            elif one.metadata.get("allowed") == (False, True):
-                if not isinstance(given, bool):
-                    raise TypeError(f"{one.name} must be True or False, not {given!r}")
-            elif "allowed" in one.metadata:
-                as_choice(one.name, given, one.metadata["allowed"])
+                    store(self, own.name, as_cells(own.name, value, domain, may_be_empty=True))
+            elif domain := own.metadata.get("constant"):
+                number = as_number(own.name, value, domain)
+                object.__setattr__(self, own.name, int(number) if domain.integer else number + 0.0)
+            elif own.metadata.get("allowed") == (False, True):
+                if not isinstance(value, bool):
+                    raise TypeError(f"{own.name} must be True or False, not {value!r}")
+            elif "allowed" in own.metadata:
+                as_choice(own.name, value, own.metadata["allowed"])
         _ = self.shape  # refuse shapes that do not broadcast here, where their names are known
 
     @cached
     def shape(self) -> tuple[int, ...]:
         """Broadcast shape of all parameters; () for plain numbers."""
         shapes = {}
-        for one in fields_of(type(self)):
-            value = getattr(self, one.name)
+        for own in fields_of(type(self)):
+            value = getattr(self, own.name)
             if type(value) is not float and isinstance(value, np.ndarray | Value) and value.shape:
-                shapes[one.name] = value.shape
+                shapes[own.name] = value.shape
         return common_shape(shapes) if shapes else ()
 
     def at(self, shape: tuple[int, ...], cell: int) -> Self:
         """The mechanism of one cell of `shape`, in plain numbers."""
         changed: dict[str, object] = {}
-        for one in fields_of(type(self)):
-            value = getattr(self, one.name)
+        for own in fields_of(type(self)):
+            value = getattr(self, own.name)
             if isinstance(value, np.ndarray):
-                changed[one.name] = float(np.broadcast_to(value, shape).flat[cell])
+                changed[own.name] = float(np.broadcast_to(value, shape).flat[cell])
             elif isinstance(value, Value) and value.shape:
-                changed[one.name] = value.at(shape, cell)
+                changed[own.name] = value.at(shape, cell)
         return replace(self, **changed).marked(self.is_replaced) if changed else self
 
     def place(self) -> tuple[str, tuple[float, ...]]:
         """A place among mechanisms with plain numbers: from values alone, the same in every process."""
         words, numbers = [type(self).__name__] + ["replaced"] * self.is_replaced, list[float]()
-        for one in sorted(fields_of(type(self)), key=lambda one: one.name):
-            value = getattr(self, one.name)
+        for own in sorted(fields_of(type(self)), key=lambda one: one.name):
+            value = getattr(self, own.name)
             if isinstance(value, Value):
-                inner, more = value.place()
-                words.append(f"{one.name}={inner}")
-                numbers += more
-            elif "domain" in one.metadata:
+                inner, inner_numbers = value.place()
+                words.append(f"{own.name}={inner}")
+                numbers += inner_numbers
+            elif "domain" in own.metadata:
                 numbers.append(float(value))
             else:
-                words.append(f"{one.name}={value!r}")
+                words.append(f"{own.name}={value!r}")
         return ",".join(words), tuple(numbers)
 
 
@@ -279,10 +279,10 @@ class OfGaussian(Value):
         self.mechanism.plain_noise()  # refuses what is not plain Gaussian noise
         super().__post_init__()
         if self.ordered is not None:
-            one, most = np.broadcast_arrays(*(getattr(self, name) for name in self.ordered))
-            if (one > most).any():
-                (name, limit), first = self.ordered, np.argmax(one > most)
-                raise ValueError(f"{name} = {float(one.flat[first])!r} exceeds {limit} = {float(most.flat[first])!r}")
+            least, most = np.broadcast_arrays(*(getattr(self, name) for name in self.ordered))
+            if (least > most).any():
+                (name, limit), first = self.ordered, np.argmax(least > most)
+                raise ValueError(f"{name} = {float(least.flat[first])!r} exceeds {limit} = {float(most.flat[first])!r}")
 
     @property
     def noise(self) -> Cells:
@@ -304,5 +304,5 @@ class OfGaussian(Value):
         return 0.0 if self.is_nothing else math.inf
 
     def __repr__(self) -> str:
-        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields_of(type(self))[1:])
+        shown = (f"{own.name}={getattr(self, own.name)!r}" for own in fields_of(type(self))[1:])
         return f"{self.mechanism!r}.{self.made_by}({', '.join(shown)})"

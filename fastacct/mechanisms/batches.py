@@ -12,10 +12,10 @@ from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import rate_of_batch
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.losses.loss import NOTHING, Bracket, Pair
-from fastacct.losses.mixture import Mixture, MixturePair
+from fastacct.losses.mixture import LEAST_NOISE, Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import AT_LEAST_ONE, OfGaussian, parameter, plain
-from fastacct.samplers.draws import LEAST, MOST, binomial, hypergeometric, swapped
+from fastacct.samplers.draws import MOST_NOISE, binomial, hypergeometric, swapped
 from fastacct.samplers.fixed_size import replaced, replaced_divergence
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
 
@@ -87,11 +87,11 @@ class FixedSizeBatch(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_s
             return NOTHING
         if not _keeps_its_place(relation):
             return self.unsampled().sample_losses(rate, 1, relation) or NOTHING
-        if rate == 1.0 or noise < LEAST:
-            whole = MixturePair(Mixture(min(noise, MOST), ((1.0, sensitivity(relation)),)))
-            return whole if noise <= MOST else _from_above(whole)
-        if noise > MOST:
-            return _from_above(replaced(MOST, rate, relation))
+        if rate == 1.0 or noise < LEAST_NOISE:
+            whole = MixturePair(Mixture(min(noise, MOST_NOISE), ((1.0, sensitivity(relation)),)))
+            return whole if noise <= MOST_NOISE else _from_above(whole)
+        if noise > MOST_NOISE:
+            return _from_above(replaced(MOST_NOISE, rate, relation))
         return replaced(noise, rate, relation)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
@@ -99,9 +99,9 @@ class FixedSizeBatch(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_s
         batch, records, noise = int(plain(self.batch_size)), int(plain(self.records)), float(self.noise)
         if self.is_nothing:
             return NOTHING
-        if not LEAST < noise < MOST or size + batch > records:
+        if not LEAST_NOISE < noise < MOST_NOISE or size + batch > records:
             few = min(size, batch) * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
-            return _from_above(MixturePair(Mixture(min(noise, MOST), ((1.0, few),))))
+            return _from_above(MixturePair(Mixture(min(noise, MOST_NOISE), ((1.0, few),))))
         return swapped(noise, hypergeometric(size, batch, records), relation)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
@@ -149,9 +149,9 @@ class WithReplacement(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_
         draws, records, noise = int(plain(self.draws)), int(plain(self.records)), float(self.noise)
         if self.is_nothing:
             return NOTHING
-        if not LEAST < noise < MOST or size >= records:
+        if not LEAST_NOISE < noise < MOST_NOISE or size >= records:
             far = draws * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
-            return _from_above(MixturePair(Mixture(min(noise, MOST), ((1.0, far),))))
+            return _from_above(MixturePair(Mixture(min(noise, MOST_NOISE), ((1.0, far),))))
         return swapped(noise, binomial(draws, float(size), records), relation)
 
 
@@ -194,10 +194,10 @@ class TruncatedPoisson(OfGaussian, Mechanism, relations=ALL, no_group=_NO_GROUP,
         noise = float(self.noise)
         if self.is_nothing:
             return NOTHING
-        if noise < LEAST or (given := self._truncation()) is None:
+        if noise < LEAST_NOISE or (given := self._truncation()) is None:
             return self.mechanism.poisson(self.sample_rate).losses(relation)
-        kept = kept_at_most(min(noise, MOST), plain(self.sample_rate), given, relation)
-        return kept if noise <= MOST else _from_above(kept)
+        kept = kept_at_most(min(noise, MOST_NOISE), plain(self.sample_rate), given, relation)
+        return kept if noise <= MOST_NOISE else _from_above(kept)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """One of two releases is made, in sight of everyone: exponentials of (alpha - 1) D have their mean."""

@@ -11,11 +11,11 @@ import numpy as np
 from fastacct.core.inputs import Cells, Reals, unwrap
 from fastacct.core.relations import SAMPLED, Relation, sensitivity
 from fastacct.losses.loss import NOTHING, Apart, Pair
-from fastacct.losses.mixture import Mixture, MixturePair
+from fastacct.losses.mixture import LEAST_NOISE, Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import AT_LEAST_ONE, Count, OfGaussian, parameter, plain
 from fastacct.samplers import allocation, shuffled
-from fastacct.samplers.draws import LEAST, MOST
+from fastacct.samplers.draws import MOST_NOISE
 
 _NO_GROUP: Final = "its members may share a step or not"
 _NO_SAMPLE: Final = "its records are drawn already"
@@ -73,7 +73,7 @@ class RandomAllocation(OfGaussian, Mechanism, relations=SAMPLED, no_group=_NO_GR
             return None
         if noise == math.inf:
             return NOTHING
-        if steps == 1 or noise < LEAST:
+        if steps == 1 or noise < LEAST_NOISE:
             return self.unsampled().losses(relation)
         return allocation.allocated(noise, steps)
 
@@ -136,10 +136,10 @@ class Shuffled(OfGaussian, Mechanism, relations=("zero_out", "replace_one"), no_
 
     def losses(self, relation: Relation) -> Pair | None:
         whole, noise = self.unsampled().losses(relation), float(self.unsampled().plain_noise())
-        if whole is None or whole.is_nothing or noise < LEAST:
+        if whole is None or whole.is_nothing or noise < LEAST_NOISE:
             return whole
-        if noise > MOST:
-            return Apart(MixturePair(Mixture(MOST, ((1.0, sensitivity(relation)),))), NOTHING)
+        if noise > MOST_NOISE:
+            return Apart(MixturePair(Mixture(MOST_NOISE, ((1.0, sensitivity(relation)),))), NOTHING)
         below = shuffled.from_below(noise, int(plain(self.steps)), relation)
         return Apart(whole, NOTHING if isinstance(below, Apart) else below, is_ordered=relation == "zero_out")
 

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple, Self, cast
 import numpy as np
 
 from fastacct.core.extras import import_extra
-from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number
+from fastacct.core.inputs import NONNEGATIVE, ROUNDING, UNIT, Cells, Domain, Reals, as_cells, as_number
 from fastacct.core.relations import SAMPLED, Relation
 from fastacct.losses.atoms import atoms, both, everything, exact_atoms, in_reach, table
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
+from fastacct.losses.loss import Atoms, Bracket, Pair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, constant, keep_tables, parameter, plain

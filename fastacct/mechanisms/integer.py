@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.extras import import_extra
-from fastacct.core.inputs import Cells, Domain, Reals
+from fastacct.core.inputs import ROUNDING, Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.losses.atoms import atoms, both, everything, few, in_reach
 from fastacct.losses.divergence import padded, square
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
+from fastacct.losses.loss import Atoms, Bracket, Pair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import constant, parameter, plain

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, UNIT, Cells, Domain, Reals, as_number
+from fastacct.core.inputs import COUNT, NONNEGATIVE, ROUNDING, UNIT, Cells, Domain, Reals, as_number
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import divided_down, quotient_up
 from fastacct.losses.atoms import both, everything, in_reach
 from fastacct.losses.divergence import padded, square, unknown
-from fastacct.losses.loss import NOTHING, ROUNDING, Pair
+from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.panels import exponential, laplace
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process

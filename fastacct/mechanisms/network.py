@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, TINY, Cells, Domain, Reals
+from fastacct.core.inputs import COUNT, NONNEGATIVE, ROUNDING, TINY, Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.losses.atoms import both, everything
-from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
+from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.revealed import revealed_gaussians
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter, plain

@@ -75,7 +75,7 @@ class Sampled(NamedTuple):
         """Noise, rate and count in that order; None where there is none."""
         if self.order is None:
             return None
-        noise, rate, count = (np.asarray(one)[self.order] for one in self[:3])
+        noise, rate, count = (np.asarray(column)[self.order] for column in self[:3])
         return noise, rate, count
 
 
@@ -160,18 +160,18 @@ class Process:
             return self
         kept: dict[str, Process] = self.__dict__.setdefault("decomposed", {})
         if relation not in kept:
-            kept[relation] = sum((one * count for one, (_, count) in zip(parts, self, strict=True)), Process())
+            kept[relation] = sum((part * count for part, (_, count) in zip(parts, self, strict=True)), Process())
         return kept[relation]
 
     def _parts(self, relation: Relation) -> list[Process] | None:
         """What each mechanism is equivalent to; None if all are evaluated directly."""
         self.refuse(relation)
         parts = [mechanism.decompose(relation) for mechanism in self._blocks]
-        if all(part is None for part in parts):
+        if all(own is None for own in parts):
             return None
         return [
-            Process({mechanism: 1}) if part is None else part.decompose(relation)
-            for mechanism, part in zip(self._blocks, parts, strict=True)
+            Process({mechanism: 1}) if own is None else own.decompose(relation)
+            for mechanism, own in zip(self._blocks, parts, strict=True)
         ]
 
     @property
@@ -181,21 +181,21 @@ class Process:
 
     def sampled(self, relation: Relation, *, exactly: bool = False) -> Sampled | None:
         """The sampled Gaussians that the job is or (but `exactly`) is bounded by; None if there is anything else."""
-        found = self._fact(("sampled", relation), lambda: self._sampled(relation))
-        if found is None or (exactly and not found.is_exact):
+        gaussians = self._fact(("sampled", relation), lambda: self._sampled(relation))
+        if gaussians is None or (exactly and not gaussians.is_exact):
             return None
         counts = self.decompose(relation)._blocks.values()
-        return found._replace(steps=list(counts) if self._shape else np.fromiter(counts, np.float64, len(counts)))
+        return gaussians._replace(steps=list(counts) if self._shape else np.fromiter(counts, np.float64, len(counts)))
 
     def _sampled(self, relation: Relation) -> Sampled | None:
         """Whatever the counts."""
         kinds = list[SampledGaussian]()
         for mechanism in self.decompose(relation)._blocks:
-            if (one := mechanism.sampled_gaussian(relation)) is None:
+            if (gaussian := mechanism.sampled_gaussian(relation)) is None:
                 return None
-            kinds.append(one)
-        is_exact = self.tight and all(one.is_exact for one in kinds)
-        noise, rate = [one.noise for one in kinds], [one.rate for one in kinds]
+            kinds.append(gaussian)
+        is_exact = self.tight and all(gaussian.is_exact for gaussian in kinds)
+        noise, rate = [gaussian.noise for gaussian in kinds], [gaussian.rate for gaussian in kinds]
         if self._shape:
             return Sampled(noise, rate, (), self._shape, is_exact)
         noises, rates = np.array(list(map(float, noise))), np.array(list(map(float, rate)))
@@ -206,8 +206,8 @@ class Process:
         """The mechanisms of every cell in plain numbers with their counts, equal ones merged, in an order of values."""
         for cell in range(prod(self._shape)):
             counts = ((mechanism, np.broadcast_to(count, self._shape).flat[cell]) for mechanism, count in self)
-            found = merge((mechanism.at(self._shape, cell), int(count)) for mechanism, count in counts if count > 0)
-            yield tuple(sorted(found.items(), key=lambda item: item[0].place()))
+            merged = merge((mechanism.at(self._shape, cell), int(count)) for mechanism, count in counts if count > 0)
+            yield tuple(sorted(merged.items(), key=lambda item: item[0].place()))
 
     def cell(self, index: int) -> Process:
         """One cell of the job, in plain numbers."""
@@ -218,17 +218,17 @@ class Process:
 
     def alternatives(self, relation: Relation) -> list[Process]:
         """Processes of which one is run, whichever part of the data a record is in; more than a few stay one."""
-        found = [Process()]
+        choices = [Process()]
         for mechanism, count in self:
             jobs, chosen = mechanism.alternatives(), []
             few = jobs and not np.ndim(count) and comb(int(count) + len(jobs) - 1, int(count)) <= _MOST_ALTERNATIVES
             if few:
                 picks = itertools.combinations_with_replacement(dict.fromkeys(jobs), int(count))
                 chosen = [sum(pick, Process()).decompose(relation) for pick in picks]
-            found = [one + more for one in found for more in chosen or [Process({mechanism: count})]]
-            if len(found) > _MOST_ALTERNATIVES:
+            choices = [choice + pick for choice in choices for pick in chosen or [Process({mechanism: count})]]
+            if len(choices) > _MOST_ALTERNATIVES:
                 return [self]
-        return found
+        return choices
 
     def divergence(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None = None) -> Cells:
         """Upper bound of the Rényi divergence of a job of plain numbers at orders above 1: divergences add up."""
@@ -287,10 +287,10 @@ class Process:
         blocks = merge(more.items(), self._blocks)
         if any(blocks[mechanism] >= MAX_STEPS for mechanism in more):
             return Process((*self, *more.items()))  # which refuses what is too much
-        whole = Process.__new__(Process)
-        whole._blocks, whole._shape = blocks, ()
-        whole._facts = self._facts if len(blocks) == len(self._blocks) else {}
-        return whole
+        joined = Process.__new__(Process)
+        joined._blocks, joined._shape = blocks, ()
+        joined._facts = self._facts if len(blocks) == len(self._blocks) else {}
+        return joined
 
     def __mul__(self, count: Count) -> Process:
         if isinstance(count, Value | Process):
@@ -349,13 +349,7 @@ def merge(blocks: Iterable[tuple[_Key, Any]], start: Mapping[_Key, Any] | None =
 
 
 def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
-    read: list[tuple[Mechanism, Cells]] = []
-    for item in items:
-        if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Value):
-            raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
-        if isinstance(item[1], Value | Process):
-            raise TypeError(f"count must be a whole number, not {item[1]!r}")
-        read.append((cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT, may_be_empty=True)))
+    read = [_entry(item) for item in items]
     table: dict[Mechanism, Count] = {}
     merged = merge(read)
     for mechanism, count in merged.items():
@@ -371,6 +365,15 @@ def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
             common_shape({repr(mechanism): mechanism.shape, "count": total.shape})
         table[mechanism] = total if total.ndim else int(total)
     return table
+
+
+def _entry(item: object) -> tuple[Mechanism, Cells]:
+    """A mechanism and its count, checked."""
+    if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Value):
+        raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
+    if isinstance(item[1], Value | Process):
+        raise TypeError(f"count must be a whole number, not {item[1]!r}")
+    return cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT, may_be_empty=True)
 
 
 def _shape(blocks: Mapping[Mechanism, Count]) -> tuple[int, ...]:

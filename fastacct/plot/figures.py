@@ -16,6 +16,8 @@ import numpy as np
 
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, refuse_existing
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.run import Parameters, process_of, refused
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,13 +115,41 @@ Several: TypeAlias = Mapping[str, Drawn] | Sequence[Drawn] | Drawn
 """What pictures take: one thing, several in a list, or several with names."""
 
 
-def named(given: object, what: str, name_of: Callable[[Any], str] | None = None) -> list[tuple[str, Any]]:
+_Namer: TypeAlias = Callable[[Any], str]
+_Pairs: TypeAlias = list[tuple[str, Any]]
+
+
+def named(given: object, what: str, name_of: _Namer | None = None) -> _Pairs:
     """Names and things of `Several`: of a dict, of a list, or of a single thing."""
     if isinstance(given, Mapping):
         return [(str(name), one) for name, one in given.items()]
     is_run = hasattr(given, "_fields")  # which is a tuple, too
     several = [*given] if isinstance(given, list | tuple) and not is_run else [given]
     return [(name_of(one) if name_of else f"{what}[{i}]", one) for i, one in enumerate(several)]
+
+
+def jobs_of(given: object, run: Mapping[str, object], what: str, name_of: _Namer) -> _Pairs:
+    """Names and jobs of `Several`, or a run of DP-SGD by its keywords; each job may be a dict of such keywords."""
+    if run:
+        refused(run, ("accountant", "neighbors", "threads"), f"give {what} or the keywords of a run, without {{}}")
+        if given is not None:
+            raise TypeError(f"give either {what} or the keywords of a run, not both")
+    elif given is None:
+        raise TypeError(f"{what} is missing: give a job, a list or a dict {{name: job}}, or the keywords of a run")
+    whole = run or given
+    if isinstance(whole, Mapping) and not _is_run(whole):
+        return [(name, _job(one)) for name, one in named(whole, what)]
+    return named([_job(one) for _, one in named([whole] if isinstance(whole, Mapping) else whole, what)], what, name_of)
+
+
+def _is_run(given: Mapping[str, object]) -> bool:
+    """Whether a dict has the keywords of a run, and is none of jobs that are called so."""
+    known = given.keys() <= Parameters.__annotations__.keys()
+    return bool(given) and known and not any(isinstance(one, Mechanism | Process | Mapping) for one in given.values())
+
+
+def _job(one: object) -> object:
+    return process_of(cast("Parameters", one)) if isinstance(one, Mapping) else one
 
 
 def styled(

@@ -13,6 +13,7 @@ from fastacct.accountants.question import Job
 from fastacct.calibrate import calibrate
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_number
 from fastacct.core.rounding import digits_up
+from fastacct.core.words import written_out
 from fastacct.curve import name_of
 from fastacct.epsilon import delta as smallest_delta
 from fastacct.epsilon import epsilon as smallest_epsilon
@@ -25,15 +26,16 @@ from fastacct.plot.figures import (
     STYLES,
     WIDE,
     finished,
+    jobs_of,
     log_scale,
     name_axes,
-    named,
     new_figure,
     panel,
     power,
     styled,
     wrapped,
 )
+from fastacct.run import Parameters
 from fastacct.utility import utility
 
 if TYPE_CHECKING:
@@ -79,22 +81,23 @@ def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: 
     return finished(axis, rf"$\sigma = {noise_multiplier:g}$, {size}")
 
 
-def budget(releases: Several[Job], *, epsilon: float, delta: float) -> Figure:
+def budget(releases: Several[Job | Parameters] | None = None, *, epsilon: float, delta: float, **run: object) -> Figure:
     """Draw how releases spend a budget, in their order; one that does not fit is refused, and drawn in red.
 
-    `releases`: a job, a list of jobs, or a dict {name: job}.
+    `releases`: a job, a list of jobs, or a dict {name: job}, or a run by its keywords.
 
     **Guarantee.** Heights are certified upper bounds of what all accepted releases cost together.
 
     Examples
     --------
     >>> import fastacct as fa
-    >>> plan = {"counts": fa.Laplace(4.0), "training": fa.Gaussian(1.0).poisson(0.01) * 1000, "again": fa.Gaussian(2)}
+    >>> run = dict(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    >>> plan = {"counts": fa.Laplace(4.0), "training": run, "again": fa.Gaussian(2)}
     >>> figure = budget(plan, epsilon=2.5, delta=1e-5)
     """
     axis = panel(height=3.8)
-    spent, before = Process(), 0.0
-    listed = named(releases, "releases", name_of)
+    spent, before, epsilon, delta = Process(), 0.0, as_number("epsilon", epsilon), as_number("delta", delta)
+    listed = jobs_of(releases, run, "releases", name_of)
     for place, (_, job) in enumerate(listed):
         cost = float(smallest_epsilon(spent + job, delta=delta))
         fits, top = cost <= epsilon, min(cost, 1.5 * epsilon)
@@ -202,3 +205,6 @@ def noise_for_releases(
     log_scale(axis, axis.yaxis, 0.8 * min(errors), 1.2 * max(errors))
     name_axes(axis, "releases", "standard deviation of each")
     return finished(axis, rf"Noise for $\varepsilon = {epsilon:g}$ at $\delta = {power(delta)}$", "best")
+
+
+written_out(Parameters.__annotations__, [budget])

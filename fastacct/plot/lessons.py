@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastacct.core.words import written_out
 from fastacct.curve import name_of
-from fastacct.plot.figures import finished, log_scale, name_axes, named, panel, power, styled, wrapped
+from fastacct.plot.figures import finished, jobs_of, log_scale, name_axes, named, panel, power, styled, wrapped
 from fastacct.privacy_loss import PrivacyLoss
 from fastacct.privacy_loss import privacy_loss as loss_of
+from fastacct.run import Parameters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,10 +103,13 @@ def network_gain(gains: Mapping[str, Mapping[int, NetworkGain]]) -> Figure:
     return finished(axis, "What one participant learns", "best")
 
 
-def privacy_loss(losses: Several[PrivacyLoss | Job], *, smallest: float = 1e-6) -> Figure:
+def privacy_loss(
+    losses: Several[PrivacyLoss | Job | Parameters] | None = None, *, smallest: float = 1e-6, **run: object
+) -> Figure:
     """Draw the probability that the loss is above epsilon, down to `smallest`.
 
-    `losses`: a job, a list of jobs, or a dict {name: job}; also results of `fastacct.privacy_loss`.
+    `losses`: a job, a list of jobs, or a dict {name: job}, or a run by its keywords; also results of
+    `fastacct.privacy_loss`.
 
     **Guarantee.** Lines are certified upper bounds.  Thin: exp(-(epsilon - mu)^2 / (2 tau^2)), what
     mean-concentrated DP with the loss's own mu and tau says.  ValueError without any loss.
@@ -115,7 +120,7 @@ def privacy_loss(losses: Several[PrivacyLoss | Job], *, smallest: float = 1e-6) 
     >>> figure = privacy_loss({"Laplace, 10 times": fa.Laplace(1.0) * 10})
     """
     axis = panel()
-    for name, one, color, dash in styled(named(losses, "losses", _name_of), "losses"):
+    for name, one, color, dash in styled(jobs_of(losses, run, "losses", _name_of), "losses"):
         loss = one if isinstance(one, PrivacyLoss) else loss_of(one)
         ends = float(loss.quantile(0.999).lower), float(loss.quantile(smallest).upper)
         low, high = max(ends[0], -700.0), min(ends[1], 700.0)
@@ -139,3 +144,6 @@ def _log_plane(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
     for side, values in ((axis.xaxis, x), (axis.yaxis, y)):
         seen = [float(one) for one in values if 0.0 < one < math.inf] or [1.0]
         log_scale(axis, side, min(seen) / 1.2, max(seen) * 1.2)
+
+
+written_out(Parameters.__annotations__, [privacy_loss])

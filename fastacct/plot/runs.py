@@ -14,7 +14,7 @@ from fastacct.accountants import RDP
 from fastacct.core.inputs import Cells, Reals
 from fastacct.core.relations import DIRECTIONS, RELATIONS, Relation, as_relation
 from fastacct.core.rounding import digits_up
-from fastacct.core.words import did_you_mean
+from fastacct.core.words import did_you_mean, written_out
 from fastacct.curve import PrivacyCurve
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
@@ -23,10 +23,10 @@ from fastacct.plot.figures import (
     WIDE,
     colors,
     finished,
+    jobs_of,
     legend,
     log_scale,
     name_axes,
-    named,
     panel,
     power,
     spread,
@@ -34,7 +34,7 @@ from fastacct.plot.figures import (
     wrapped,
 )
 from fastacct.plot.grids import FRAME, MAP_CELLS, draw_levels, draw_numbers, numbers_size
-from fastacct.run import refused
+from fastacct.run import Parameters, refused
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:
@@ -54,16 +54,19 @@ _NAMED: Final = {
     "tpr_at_1_percent": "True positives at 1 % false positives",
 }
 _DASHES: Final = {**dict.fromkeys(RELATIONS, "-"), "add": "--"}
+_LEVEL: Final = 0.98
+"""Of the last logarithm that a panel shows: curves that end below it are not drawn on."""
 _LETTERS: Final = 28
 """In a line of the legend of privacy curves."""
 
 
 def privacy_curves(
-    jobs: Several[PrivacyCurve | curve.Run | Job],
+    jobs: Several[PrivacyCurve | curve.Run | Job | Parameters] | None = None,
     *,
     neighbors: Relation = "add_remove",
     smallest_delta: float = 1e-12,
     points: int = 101,
+    **run: object,
 ) -> Figure:
     """Draw delta over epsilon: one colour per job, adding a record dashed, the certified interval shaded.
 
@@ -73,7 +76,8 @@ def privacy_curves(
     Parameters
     ----------
     jobs : job, list of jobs, or dict {name: job}
-        Also what `fastacct.curve.privacy_curve` returns, which is drawn as it is.
+        Or a run of DP-SGD by the keywords of `fastacct.dpsgd.job`; each job may be a dict of them.  Also what
+        `fastacct.curve.privacy_curve` returns, which is drawn as it is.
     neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
         "add_remove": both directions, a line each.
     smallest_delta, points
@@ -92,7 +96,7 @@ def privacy_curves(
     ways = DIRECTIONS[relation] if relation == "add_remove" else (relation,)
     limits: _Keywords = {"smallest_delta": smallest_delta, "points": points}
     curves: list[tuple[str, PrivacyCurve]] = []
-    for name, one in named(jobs, "jobs", _name_of):
+    for name, one in jobs_of(jobs, run, "jobs", _name_of):
         own = [one] if isinstance(one, PrivacyCurve) else [curve.privacy_curve(one, way, **limits) for way in ways]
         curves += [(name, each) for each in own]
     return _drawn(curves)
@@ -113,9 +117,10 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
     floor = min(-1.0, max((low for low, (x, y) in ends.items() if y < x), default=min(ends)))
     for (name, one), both in zip(labelled, bounds, strict=True):
         lower, upper = np.clip(both, 2 * floor, 0.0)
-        x = np.append(one.epsilon, last)  # delta does not grow
+        more = int(upper[-1] > _LEVEL * floor)  # delta does not grow; along the lower edge there is nothing to see
+        x, y = (np.append(one, [end] * more) for one, end in ((one.epsilon, last), (upper, upper[-1])))
         axis.fill_between(one.epsilon, lower, upper, color=color[name], alpha=0.2, linewidth=0)
-        axis.plot(x, np.append(upper, upper[-1]), _DASHES[one.neighbors], color=color[name], linewidth=1.6)
+        axis.plot(x, y, _DASHES[one.neighbors], color=color[name], linewidth=1.6)
     entries = [(wrapped(name, _LETTERS), "-", own) for name, own in color.items()]
     relations = dict.fromkeys(one.neighbors for one in curves)
     entries += [(RELATIONS[way], _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in relations]
@@ -262,7 +267,7 @@ def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | Non
 
 
 def tradeoff(
-    jobs: Several[curve.Run | Job],
+    jobs: Several[curve.Run | Job | Parameters] | None = None,
     *,
     delta: float = 1e-5,
     smallest: float = 1e-4,
@@ -270,22 +275,26 @@ def tradeoff(
     marked: Reals = (),
     neighbors: Relation = "add_remove",
     thin: bool = True,
+    **run: object,
 ) -> Figure:
     """Draw the largest true-positive rate of any attack; thin: what (epsilon, delta) alone would allow.
 
     **Guarantee.** No attack is above a line.
 
-    `jobs`: a job, a list of jobs, or a dict {name: job}.  `marked`: false-positive rates with a labelled point.
+    `jobs`: a job, a list of jobs, or a dict {name: job}; or a run by its keywords.
+    `marked`: false-positive rates with a labelled point.
 
     Examples
     --------
     >>> import fastacct as fa
-    >>> figure = tradeoff({"my run": fa.Gaussian(1.0408).poisson(512 / 50_000) * 2930}, marked=[0.01])
+    >>> run = dict(noise_multiplier=1.0408, records=50_000, batch_size=512, epochs=30)
+    >>> figure = tradeoff(**run, marked=[0.01])
+    >>> figure = tradeoff({"my run": run, "a histogram": fa.Laplace(2.0)}, marked=[0.01])
     """
     axis = panel(axis)
     fpr, marks = np.geomspace(smallest, 1.0, 61), np.atleast_1d(np.asarray(marked, dtype=np.float64))
     notes = []
-    for name, one, color, dash in styled(named(jobs, "jobs", curve.name_of), "jobs"):
+    for name, one, color, dash in styled(jobs_of(jobs, run, "jobs", curve.name_of), "jobs"):
         job = one.job if isinstance(one, curve.Run) else one
         found = np.asarray(tpr_at_fpr(job, np.append(fpr, marks), neighbors=neighbors))
         axis.plot(fpr, found[: fpr.size], dash, color=color, linewidth=2.2, label=wrapped(name, 2 * _LETTERS))
@@ -311,3 +320,6 @@ def _around(levels: Sequence[float], values: Cells) -> Sequence[float]:
     """Those levels between which the values are: the colours are for these alone."""
     low, high = (np.searchsorted(levels, end) for end in (values.min(), values.max()))
     return levels[max(0, min(low - 1, len(levels) - 2)) : high + 1]
+
+
+written_out(Parameters.__annotations__, [privacy_curves, tradeoff])

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastacct.core.bounds import Bounds, Status, meet, status_of
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import PAD, Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE
-from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, owners
+from fastacct.readers.contour import Contour
+from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, known_part, owners
 from fastacct.readers.lines import supporting_lines
-from fastacct.readers.roc import PAD, error_rates
+from fastacct.readers.roc import error_rates
 from fastacct_ext._kernels import Directions
 
 _REVERSE: Final[dict[Relation, Relation]] = {"add": "remove", "remove": "add"}
-_BEYOND: Final = 1e300
-"""Above the largest sum of finite losses."""
 _ONE_WAY: Final = "a trade-off curve of one direction"
 
 
@@ -36,28 +36,44 @@ def rates(
     """Bounds of the false-negative rate, or of the true-positive rate; without `both` one side is trivial."""
     fpr = np.broadcast_to(fpr, shape)
     if relation not in _REVERSE and not is_exact_curve(process, relation):
-        return supporting_lines(process, fpr, relation, threads, positives=positives)
+        lines = supporting_lines(process, fpr, relation, threads, positives=positives)
+        if process.tight or not both:
+            return lines
+        part = known_part(process)  # an attack that looks at it alone is one on the whole
+        return _beside(lines, rates(part, fpr, shape, relation, threads, positives=positives), positives=positives)
     job, x = contour_of(process, relation, _ONE_WAY), np.ascontiguousarray(fpr).ravel()
-    ways: tuple[Directions, ...] = (job.directions,)
-    if job.directions == BOTH and not job.is_mirrored and not convex:
-        ways = (REMOVE,) if job.is_symmetric else (REMOVE, ADD)
-    each = [error_rates(job, owners(job.shape, shape), x, way, threads, both=both) for way in ways]
-    if positives:
-        lower, upper = (np.max([one[i] for one, _ in each], axis=0) for i in (0, 1))
-    else:
-        lower, upper = (np.min([one[i] for one, _ in each], axis=0) + 0.0 for i in (2, 3))  # no negative zero
-    wide = ~np.all([known for _, known in each], axis=0)
+    ways = (job.directions,) if convex else _ways(job)
+    found = (error_rates(job, owners(job.shape, shape), x, way, threads, both=both) for way in ways)
+    each, is_known = map(np.array, zip(*found, strict=True))
+    lower, upper = each[:, :2].max(axis=0) if positives else each[:, 2:].min(axis=0) + 0.0  # no negative zero
+    wide: NDArray[np.bool_] = np.logical_not(is_known.all(axis=0))
     if relation not in _REVERSE and not job.is_gaussian and wide.any():
         lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
         lower, upper = meet(np.maximum(lower, lines.lower.ravel()), np.minimum(upper, lines.upper.ravel()))
-    if not job.is_gaussian and (none := x == 0.0).any():  # what only one distribution has
-        lost = exact(process, Ask("delta", np.full(shape, _BEYOND), shape, relation, threads))
+    if not job.is_gaussian and (none := x == 0.0).any():  # what only one distribution has, above all finite losses
+        lost = exact(process, Ask("delta", np.full(shape, 1e300), shape, relation, threads))
         ends = (lost.lower, lost.upper) if positives else (1.0 - lost.upper - PAD, 1.0 - lost.lower + PAD)
         lower[none], upper[none] = (np.clip(end, 0.0, 1.0).ravel()[none] for end in ends)
     status = status_of(lower, upper)
     if not positives:
         status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)
     return Bounds(lower.reshape(shape), upper.reshape(shape), status.astype(np.uint8).reshape(shape))
+
+
+def _ways(job: Contour) -> tuple[Directions, ...]:
+    """The directions to read one by one."""
+    if job.directions != BOTH or job.is_mirrored:
+        return (job.directions,)
+    return (REMOVE,) if job.is_symmetric else (REMOVE, ADD)
+
+
+def _beside(lines: Bounds, part: Bounds, *, positives: bool) -> Bounds:
+    """Bounds of a whole job from one side, and from the other what an attack on a part of it reaches."""
+    if positives:
+        lower, upper = np.maximum(lines.lower, np.minimum(part.lower, lines.upper)), lines.upper
+    else:
+        lower, upper = lines.lower, np.minimum(lines.upper, np.maximum(part.upper, lines.lower))
+    return Bounds(lower, upper, np.where(lines.status == Status.LOOSE, status_of(lower, upper), lines.status))
 
 
 def bayes_risk(process: Process, prior: Cells, shape: tuple[int, ...], relation: Relation, threads: int) -> Bounds:
@@ -75,14 +91,14 @@ def bayes_risk(process: Process, prior: Cells, shape: tuple[int, ...], relation:
         pad = np.where(smaller > 0.0, PAD * (1.0 + np.abs(log_one) + np.abs(log_other)), 0.0)
 
     def read(way: Relation) -> tuple[Bounds, Bounds]:
-        low, high = (Ask("delta", at, shape, way, threads) for at in (np.maximum(epsilon - pad, 0.0), epsilon + pad))
+        low, high = (Ask("delta", e, shape, way, threads) for e in (np.maximum(epsilon - pad, 0.0), epsilon + pad))
         return exact(process, low), exact(process, high)
 
     near, far = read(relation)
     if relation in _REVERSE:
         right = prior >= 0.5
         pairs = zip((near, far), read(_REVERSE[relation]), strict=True)
-        near, far = (Bounds(*(np.where(right, a, b) for a, b in zip(*pair, strict=True))) for pair in pairs)
+        near, far = (Bounds(*np.where(right, *pair)) for pair in pairs)
     lower = np.maximum(smaller * (1.0 - near.upper) * (1.0 - PAD), 0.0)
     upper = smaller * (1.0 - far.lower) * (1.0 + PAD)
     return Bounds(lower, upper, np.maximum(near.status, far.status).astype(np.uint8))

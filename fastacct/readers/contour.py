@@ -45,10 +45,9 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
 Index = NDArray[np.intp]
-_EVERYDAY: Final = 1e-3
-"""A delta: where no line certifies its epsilon, none is worth its time on other points of the curve ..."""
-_NARROW: Final = 1e-8
-"""... nor where one is wider than this of itself: it is dear, and three points enclose a minimum in vain."""
+
+
+REVERSE: Final = {ADD: REMOVE, REMOVE: ADD, BOTH: BOTH}
 
 
 def kernel_directions(relation: Relation) -> Directions:
@@ -77,8 +76,9 @@ class Contour:
     @cached
     def is_symmetric(self) -> bool:
         """Whether both directions are one because each loss is its own mirror image."""
-        jobs = () if self._columns is not None else map(self._job, range(math.prod(self.shape)))
-        return self._columns is None and all(job.is_mirrored and job.is_plain for job in jobs)
+        if self._columns is not None:
+            return False
+        return all(job.is_mirrored and job.is_plain for job in map(self._job, range(math.prod(self.shape))))
 
     @classmethod
     def of(cls, process: Process, relation: Relation) -> Contour:
@@ -97,9 +97,10 @@ class Contour:
     @cached
     def is_certain(self) -> bool:
         """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell well."""
-        cells, at = range(math.prod(self.shape)), np.array([_EVERYDAY])
+        # a delta: where no line certifies its epsilon well, none is worth its time on other points
+        cells, everyday = range(math.prod(self.shape)), np.array([1e-3])
         try:
-            return not self.is_apart and all(_is_narrow(self.read_cell(cell, at, EPSILON)[0]) for cell in cells)
+            return not self.is_apart and all(_is_narrow(self.read_cell(cell, everyday, EPSILON)[0]) for cell in cells)
         except OutOfReachError:
             return False
 
@@ -172,29 +173,36 @@ class Contour:
         if not sampled or (columns := sampled.columns) is None:
             return None
         noise, rate, count = columns
-        one, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
-        return CellJob((count, noise, one, none, rate, np.ones(noise.size)), columns)
+        single, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
+        return CellJob((count, noise, single, none, rate, np.ones(noise.size)), columns)
 
     def _losses(self, cell: int, below: bool) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
         """Mixtures and losses that are data of one cell."""
         if self._columns is not None:
-            runs = ((float(noise[cell]), float(rate[cell]), float(n[cell])) for noise, rate, n in self._columns)
-            used = (run for run in runs if run[0] < np.inf and run[1] > 0.0 and run[2] > 0.0)
+            runs = [[float(column[cell]) for column in run] for run in self._columns]
+            used = [run for run in runs if run[0] < np.inf and min(run[1:]) > 0.0]
             return [(Mixture(noise, ((rate, 1.0),)), n) for noise, rate, n in used], []
         mixtures, data = [], []
         for mechanism, n in self._cells[cell]:
-            pair = self._pair(mechanism)
-            if pair is None:
-                raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
-            if isinstance(pair, Apart):
-                pair = pair.below if below else pair.above
-            if (mixture := pair.as_mixture()) is not None:
-                mixtures.append((mixture, float(n)))
-            elif not pair.is_nothing:
-                if (pieces := pieces_of(pair)) is None:
-                    raise OutOfReachError(f"the losses of {mechanism!r} are no data")
-                data.append((pieces, float(n)))
+            loss = self._loss(mechanism, below)
+            if isinstance(loss, Mixture):
+                mixtures.append((loss, float(n)))
+            elif loss is not None:
+                data.append((loss, float(n)))
         return mixtures, data
+
+    def _loss(self, mechanism: Mechanism, below: bool) -> Mixture | Pieces | None:
+        """What the kernels read of a mechanism; None where nothing is released."""
+        pair = self._pair(mechanism)
+        if pair is None:
+            raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
+        if isinstance(pair, Apart):
+            pair = pair.below if below else pair.above
+        if (mixture := pair.as_mixture()) is not None or pair.is_nothing:
+            return mixture
+        if (pieces := pieces_of(pair)) is None:
+            raise OutOfReachError(f"the losses of {mechanism!r} are no data")
+        return pieces
 
     def one(self, target: Cells, what: Quantity, directions: Directions, *, only_upper: bool = False) -> Reading:
         """Bounds of a job of plain numbers at one target."""
@@ -225,11 +233,11 @@ class Contour:
         out = Reading.empty(cells.size)
         groups = np.split(order, starts[1:])
         shared = what != DELTA or not self.is_gaussian  # lines of data serve deltas, too
-        pieces = [part for group in groups for part in _pieces(group, target, shared, threads)]
+        pieces = [piece for group in groups for piece in _pieces(group, target, shared, threads)]
 
         def work(start: int, _: int) -> int:
-            part = pieces[start]
-            out.put(part, self._read(int(cells[part[0]]), target[part], what, directions, only_upper)[0])
+            mine = pieces[start]
+            out.put(mine, self._read(int(cells[mine[0]]), target[mine], what, directions, only_upper)[0])
             return start + 1
 
         in_pieces(len(pieces), threads, work)
@@ -237,7 +245,7 @@ class Contour:
 
 
 def _is_narrow(reading: Reading) -> bool:
-    is_near = reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - _NARROW) <= reading.lower[0]
+    is_near = reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - 1e-8) <= reading.lower[0]
     return bool(is_near or reading.lower[0] == np.inf)  # that it is infinite is all there is to know
 
 

@@ -53,7 +53,19 @@ def exact(job: Process, ask: Ask) -> Bounds:
     if not whole.is_gaussian:  # the divergences of the mechanisms themselves may say more
         other = by_cells(job, mine, DIVERGENCES)
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
-    return bound_only(bounds, ask)
+    return bound_only(bounds, ask) if ask.only_upper else _beside(known_part(job), ask, bounds)
+
+
+def known_part(job: Process) -> Process:
+    """The mechanisms of a job whose pair is their own: who sees all releases sees theirs, so it releases no more."""
+    return Process((mechanism, count) for mechanism, count in job if mechanism.tight)
+
+
+def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
+    """Bounds of a job from above, and from below what is proved of a part of it."""
+    lower = np.minimum(exact(part, ask).lower, bounds.upper)
+    status = status_within(lower, bounds.upper, ask.quantity == "log_delta")
+    return Bounds(lower, bounds.upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))
 
 
 def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:

@@ -24,17 +24,11 @@ if TYPE_CHECKING:
     from fastacct.readers.cell import CellReader, Quantity
 
 WHAT: Final = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
-_END: Final = 1e-6
-"""Relative distance from the largest loss within which grids say less than they do before it."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses, and losses more than the line of mixtures."""
-_NO_GRID: Final = 1e-250
-"""Deltas below which sums of mixtures on a grid take seconds, and say little more than divergences."""
-_FEW_KINDS: Final = 8
-"""Divergences of mixtures cost up to a second a kind: those of jobs of more are not asked."""
 
 
-NOTHING: Final = {"epsilon": 0.0, "delta": 0.0, "log_delta": -math.inf}
+TRIVIAL: Final = {"epsilon": 0.0, "delta": 0.0, "log_delta": -math.inf}
 """What says nothing from below."""
 
 
@@ -120,7 +114,7 @@ def _each(
 
 def _trivial(quantity: Quantity, size: int) -> tuple[Cells, Cells]:
     """Bounds that say nothing."""
-    return np.full(size, NOTHING[quantity]), np.full(size, TOP[WHAT[quantity]])
+    return np.full(size, TRIVIAL[quantity]), np.full(size, TOP[WHAT[quantity]])
 
 
 def _status(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
@@ -146,7 +140,7 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
         raise OutOfReachError("no pure guarantee is known")
     if one.quantity != "epsilon":
         upper = _as_asked(one.quantity, log_below(cell.largest, one.target))
-        return NOTHING[one.quantity], upper, "pure guarantee"
+        return TRIVIAL[one.quantity], upper, "pure guarantee"
     is_known = one.target == 0.0 and "losses" in cell.settings.rungs and not cell.is_bound
     return min(max(_reached(cell), 0.0), cell.largest) if is_known else 0.0, cell.largest, "pure guarantee"
 
@@ -164,7 +158,7 @@ def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
     whole = cell.process.unsampled()
     if whole.decompose(cell.relation) == cell.process:
         raise OutOfReachError("nothing is sampled")
-    return NOTHING[one.quantity], _upper(cell, whole, cell.relation, one.quantity, one.target), "without samples"
+    return TRIVIAL[one.quantity], _upper(cell, whole, cell.relation, one.quantity, one.target), "without samples"
 
 
 def _upper(cell: CellReader, whole: Process, relation: Relation, quantity: Quantity, target: float) -> float:
@@ -186,18 +180,19 @@ def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
     if one.quantity == "delta":
         return 0.0, min(1.0, half * (1.0 + math.exp(min(0.5 * one.target, 700.0))) * (1.0 + 4e-15)), "removed and added"
     for _ in range(12):  # up to e with epsilon'(delta / (1 + exp(e))) <= e
-        needed = read(one.target / (1.0 + math.exp(half)) * (1.0 - 4e-15)) if half < 700.0 else math.inf
-        if needed <= half or needed == math.inf:
-            break
+        times = 1.0 + math.exp(half) if half < 700.0 else math.inf
+        if (needed := read(one.target / times * (1.0 - 4e-15))) <= half:
+            return 0.0, 2.0 * half, "removed and added"
         half = 1.01 * needed
-    return 0.0, 2.0 * half if needed <= half else math.inf, "removed and added"
+    return 0.0, math.inf, "removed and added"
 
 
 @_each
 def _losses(cell: CellReader, one: _One) -> _Heard:
     """Sums of losses, listed or on a grid: the larger direction."""
     _refuse_mixtures(cell, one)
-    if cell.is_gaussian and one.quantity == "delta" and one.upper < _NO_GRID:
+    # sums of mixtures take seconds there, and say little more than divergences
+    if cell.is_gaussian and one.quantity == "delta" and one.upper < 1e-250:
         raise OutOfReachError("no grid tells so little from nothing")
     if one.quantity == "epsilon" and cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
         raise OutOfReachError("no grid comes near the largest loss")
@@ -213,7 +208,7 @@ def _summed(cell: CellReader, one: _One) -> tuple[float, float, str]:
     if one.quantity == "epsilon":
         return cell.larger("epsilon", one.target, only_upper=one.only_upper)
     lower, upper, name = cell.larger("delta", one.target, only_upper=one.only_upper)
-    if (before := cell.largest * (1.0 - _END)) < math.inf:
+    if (before := cell.largest * (1.0 - 1e-6)) < math.inf:  # nearer to the largest loss grids say less
         if before < one.target and cell.is_on_grid:
             upper = min(upper, cell.larger("delta", before, only_upper=True)[1])
         upper = max(upper, 5e-324)  # losses reach further than epsilon: what underflowed is not nothing
@@ -225,7 +220,8 @@ def _summed(cell: CellReader, one: _One) -> tuple[float, float, str]:
 
 def _refuse_mixtures(cell: CellReader, one: _One) -> None:
     """The line says more of mixtures, or other rungs nothing for long."""
-    if cell.is_gaussian and (cell.relation != "replace_one" or len(cell.table) > _FEW_KINDS):
+    # divergences of mixtures cost up to a second a kind
+    if cell.is_gaussian and (cell.relation != "replace_one" or len(cell.table) > 8):
         raise OutOfReachError("the line of mixtures says more, or sooner")
 
 
@@ -242,12 +238,12 @@ def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Divergences at the best order."""
     _refuse_mixtures(cell, one)
     if one.quantity == "epsilon":
-        upper = cell.renyi.epsilon(one.target, one.upper).upper
+        upper = cell.renyi.epsilon(one.target, one.upper)
     else:
         known = one.upper if one.quantity == "log_delta" else math.log(max(one.upper, 5e-324))
-        upper = _as_asked(one.quantity, cell.renyi.log_delta(one.target, known).upper)
+        upper = _as_asked(one.quantity, cell.renyi.log_delta(one.target, known))
     order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
-    return NOTHING[one.quantity], upper, f"Rényi divergence{order}"
+    return TRIVIAL[one.quantity], upper, f"Rényi divergence{order}"
 
 
 def _as_asked(quantity: Quantity, log_delta: float) -> float:
@@ -293,10 +289,11 @@ def climb(
     `begun` is what the line says, where it has been asked for all cells at once; `trace` takes the rungs of one target.
     """
     low, high = _trivial(quantity, target.size)
-    high[target >= (1.0 if quantity == "epsilon" else np.inf)] = NOTHING[quantity]
+    high[target >= (1.0 if quantity == "epsilon" else np.inf)] = TRIVIAL[quantity]
     out = begun or Reading(low, high, _status(quantity, low, high))
+    steps = [] if trace is None else trace
     is_open, rungs, lost = out.status != Status.TIGHT, cell.settings.rungs, np.zeros(target.size, dtype=np.bool_)
-    for name in (one for one in _CHEAPEST if one in (*rungs, "quick")) if (enough > NOTHING[quantity]).any() else rungs:
+    for name in (one for one in _CHEAPEST if one in (*rungs, "quick")) if (enough > TRIVIAL[quantity]).any() else rungs:
         nothing_yet = out.upper >= TOP[WHAT[quantity]]
         is_open &= (out.lower < TOP[WHAT[quantity]]) & (nothing_yet | (out.upper > enough))  # infinite ones are final
         at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out, lost)))
@@ -307,15 +304,13 @@ def climb(
         try:
             said = LADDER[name].ask(cell, Question(quantity, target[at], before, enough[at], only_upper))
         except OutOfReachError as why:
-            if trace is not None:
-                trace.append(Step(name, str(why), counts=False))
+            steps.append(Step(name, str(why), counts=False))
             continue
         _meet(cell, quantity, out, at, said)
         is_open[at] &= ~said.is_final
         lost[at] &= said.upper >= TOP[WHAT[quantity]]
-        if trace is not None:
-            bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
-            trace.append(Step(said.name, bounds, counts=bool(out.upper[at] < before)))
+        bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
+        steps.append(Step(said.name, bounds, counts=bool(out.upper[at[0]] < before[0])))
     return out
 
 
@@ -342,7 +337,7 @@ def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.int
     if said.name == "contour" or not cell.is_bound:
         lower, upper = meet(np.maximum(before.lower, said.lower), said.upper, before.upper)
     else:
-        lower, upper = np.full(at.size, NOTHING[quantity]), np.minimum(said.upper, before.upper)
+        lower, upper = np.full(at.size, TRIVIAL[quantity]), np.minimum(said.upper, before.upper)
     status = _status(quantity, lower, upper)
     if said.name == "contour":
         status = np.where((lower == said.lower) & (upper == said.upper), said.status, status)

@@ -21,24 +21,15 @@ from fastacct.readers.contour import Contour
 from fastacct.readers.job import delta_of, owners
 
 _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
-_PLACES: Final = [-710.0, *(-one for one in _TRIED[::-1]), 0.0, *_TRIED, 710.0]
+_PLACES: Final = [-710.0, *(-place for place in _TRIED[::-1]), 0.0, *_TRIED, 710.0]
 """Epsilons, of flat lines negative, between which each rate looks for its own: a Fibonacci number of steps, of which
 the ends are not asked."""
-_STEPS: Final = ((13, 21), (8, 13), (5, 8), (3, 5), (2, 3), (1, 2))
+_FIBONACCI: Final = ((13, 21), (8, 13), (5, 8), (3, 5), (2, 3), (1, 2))
 _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
-_APART: Final = 1e-9
-"""Epsilons that are closer than this are not told apart."""
-_SURE: Final = 3e-6
-"""Relative error of a delta that was foretold, below which what is foretold is believed."""
 _BESIDE: Final = (0.0, 1e-3, -1e-3, 0.0)
 """What is tried next to a corner, which can be found exactly: lines through points near it have fewer roundings."""
-_MOST: Final = 60
-_NODES: Final = 4
-"""Of a polynomial for log delta."""
-_BETWEEN: Final = np.linspace(0.0, 1.0, 66)
-_NOTHING: Final = 1e290
-_UP: Final = 1.0 + 1e-14
+_HOPELESS: Final = 1e290
 
 _DeltaAt = Callable[[float], float]
 
@@ -59,11 +50,11 @@ def supporting_lines(
     """
     tpr: Cells = np.ones(fpr.size)
     owner, rates = owners(process.shape, fpr.shape), fpr.ravel()
-    for cell in np.unique(owner if where is True else owner[where]):
-        mine = np.flatnonzero((owner == cell) & where)
+    for cell in np.unique(owner[np.broadcast_to(where, owner.shape)]):
+        mine = np.flatnonzero((owner == cell) & where & (rates < 1.0))
         deltas = _Deltas(process.cell(int(cell)) if process.shape else process, relation)
-        tpr[mine] = [_largest(deltas, x) if x < 1.0 else 1.0 for x in rates[mine].tolist()]
-    tpr = np.minimum(1.0, np.maximum(tpr * _UP + 1e-300, rates)).reshape(fpr.shape)
+        tpr[mine] = [_largest(deltas, x) for x in rates[mine].tolist()]
+    tpr = np.minimum(1.0, np.maximum(tpr * (1.0 + 1e-14) + 1e-300, rates)).reshape(fpr.shape)
     status = np.where(tpr >= 1.0, Status.NOT_MET, Status.LOOSE).astype(np.uint8)
     status = np.where(fpr == 1.0, Status.TIGHT, status).astype(np.uint8)
     if positives:
@@ -87,7 +78,7 @@ class _Deltas:
     @property
     def has_line(self) -> bool:
         """Whether a line reads such losses."""
-        return not any(one.alternatives() for one, _ in self._whole) and self.by_line(_TRIED[3])[0] < math.inf
+        return not any(kind.alternatives() for kind, _ in self._whole) and self.by_line(_TRIED[3])[0] < math.inf
 
     def _at(self, epsilon: float) -> float:
         if self.has_line and self._job.tight and self.by_line(epsilon)[1]:
@@ -96,7 +87,7 @@ class _Deltas:
 
     def are_known(self, near: list[float], lowest: float, best: float) -> bool:
         """Whether other readers say no more than the line: it is tight, or the best rate is delta at the far end."""
-        if not all(self.by_line(abs(one))[1] for one in near):
+        if not all(self.by_line(abs(epsilon))[1] for epsilon in near):
             return 0.0 <= best - self.by_line(_TRIED[-1])[0] <= _GOOD * best
         # of a class of mechanisms divergences may say more than losses
         return self._job.tight or self.at(abs(lowest)) >= self.by_line(abs(lowest))[0] * (1.0 - _GOOD)
@@ -104,10 +95,10 @@ class _Deltas:
     def _by_line(self, epsilon: float) -> tuple[float, bool]:
         line = Contour.of(self._whole, self._relation)
         try:
-            found, is_all = line.read_cell(0, np.array([epsilon]), DELTA, only_upper=True)
+            reading, is_all = line.read_cell(0, np.array([epsilon]), DELTA, only_upper=True)
         except OutOfReachError:
             return math.inf, False
-        return float(found.upper[0]), bool(is_all[0])
+        return float(reading.upper[0]), bool(is_all[0])
 
 
 def _largest(deltas: _Deltas, fpr: float) -> float:
@@ -123,7 +114,7 @@ def _largest(deltas: _Deltas, fpr: float) -> float:
         if deltas.are_known(near, first.lowest, first.best):
             return first.best
     is_begun = all(delta < 1.0 for _, _, delta in first.known.values())  # the line knew something everywhere
-    if (is_begun and any(search.odds(one) < _NOTHING for one in near)) or search.found():
+    if (is_begun and any(search.odds(epsilon) < _HOPELESS for epsilon in near)) or search.found():
         search.refined()
     return min(first.best, search.best)
 
@@ -151,22 +142,22 @@ class _Search:
         """What rises with the true-positive rate, and keeps the digits of the smaller rate."""
         if epsilon not in self.known:
             if abs(epsilon) > _TRIED[-1] or math.exp(epsilon) * self.fpr >= 1.0:
-                return _NOTHING * (2000.0 + epsilon)
+                return _HOPELESS * (2000.0 + epsilon)
             delta = self.delta_at(abs(epsilon))
             both = _rates(np.array(delta), np.array(epsilon), self.fpr)
             self.known[epsilon] = float(both[0]), float(both[1]), delta
         tpr, fnr, delta = self.known[epsilon]
         if delta >= 1.0:  # further out, on the side that is looked at
-            return _NOTHING * (2000.0 - epsilon if self.is_steep else 2000.0 + epsilon)
+            return _HOPELESS * (2000.0 - epsilon if self.is_steep else 2000.0 + epsilon)
         if fnr <= 0.0:
-            return _NOTHING * (1.0 - fnr)
+            return _HOPELESS * (1.0 - fnr)
         return tpr if tpr < 0.5 else 0.25 / fnr
 
     def found(self) -> bool:
         """Whether some epsilon says something, after a Fibonacci search: on the side of the rate, or on the other."""
         for is_steep in (self.fpr < 0.5, self.fpr >= 0.5):
             self.is_steep, first = is_steep, 0
-            for one, other in _STEPS:
+            for one, other in _FIBONACCI:
                 if self.odds(_PLACES[first + one]) >= self.odds(_PLACES[first + other]):
                     first += one
             if any(fnr > 0.0 for _, fnr, _ in self.known.values()):
@@ -176,13 +167,10 @@ class _Search:
     def refined(self) -> list[float]:
         """Try what is better; the epsilons at last that show that nothing is."""
         is_sure, polished = False, 0
-        for step in range(_MOST):
-            best = self.lowest
-            e = sorted(one for one in self.known if one == best or abs(one - best) > _APART)
+        for step in range(60):
+            best, kind, e, rate = self._so_far()
             at = e.index(best)
             low, high = self._between(e, at)
-            kind = 0 if self.known[best][0] < 0.5 else 1
-            rate = np.array([(self.known[one][0], -self.known[one][1])[kind] for one in e])
             enough = rate[at] - _GOOD * abs(rate[at])
             corner, least = _corner(np.array(e), rate, at, self.fpr, 1.0 - kind)
             foretold = _log_delta(self.delta_at, e, at)
@@ -194,12 +182,19 @@ class _Search:
             if least >= enough:
                 following, polished = beyond * (1.0 + _BESIDE[polished]), polished + 1
             else:
-                following = beyond if guess >= enough or step % 4 == 2 else following
-                following = self._inside(following if step % 4 < 3 else low, low, best, high)
+                tried = beyond if guess >= enough or step % 4 == 2 else following
+                following = self._inside(tried if step % 4 < 3 else low, low, best, high)
             self.odds(following)
             if abs(following - best) > 1e-3 * (high - low):
                 is_sure = self._is_right(following, foretold)
-        return [one for one in self.known if e[max(at - 2, 0)] <= one <= e[min(at + 2, len(e) - 1)]]
+        return [epsilon for epsilon in self.known if e[max(at - 2, 0)] <= epsilon <= e[min(at + 2, len(e) - 1)]]
+
+    def _so_far(self) -> tuple[float, int, list[float], Cells]:
+        """The best epsilon, which rate is small there, all epsilons that are told apart from it, and their rates."""
+        best = self.lowest
+        kind = 0 if self.known[best][0] < 0.5 else 1
+        e = sorted(epsilon for epsilon in self.known if epsilon == best or abs(epsilon - best) > 1e-9)
+        return best, kind, e, np.array([self.known[epsilon][kind] for epsilon in e]) * (1 - 2 * kind)
 
     def _between(self, e: list[float], at: int) -> tuple[float, float]:
         """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use."""
@@ -216,7 +211,8 @@ class _Search:
     def _is_right(self, epsilon: float, foretold: Callable[[Cells], Cells]) -> bool:
         """Whether delta is what was foretold."""
         delta = self.known[epsilon][2] if epsilon in self.known else 0.0
-        return delta > 0.0 and bool(abs(math.log(delta) - foretold(np.array(abs(epsilon)))) <= _SURE)
+        # it is believed, then
+        return delta > 0.0 and bool(abs(math.log(delta) - foretold(np.array(abs(epsilon)))) <= 3e-6)
 
 
 def _rates(delta: Cells, epsilon: Cells, fpr: float) -> tuple[Cells, Cells]:
@@ -235,7 +231,7 @@ def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> 
     """
     best, x = epsilon[at], np.exp(np.clip(epsilon - epsilon[at], -700.0, 700.0))
     x, value, at = np.concatenate([[0.0], x, [2.0 * x[-1]]]), np.concatenate([[start], value, [0.0]]), at + 1
-    value[-1], found = value[-2] + fpr * math.exp(best) * x[-2], []
+    value[-1], meetings = value[-2] + fpr * math.exp(best) * x[-2], []
     for i in (at - 1, at):
         if not 1 <= i < x.size - 2:
             return math.nan, -math.inf
@@ -245,15 +241,15 @@ def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> 
             where = min(max(where, x[i]), x[i + 1])
             k, slope = (i, fall) if -fall < rise else (i + 1, rise)
             error = 1e-14 * (abs(value[k]) + abs(slope) * x[i + 1])
-            found.append((float(value[k] + slope * (where - x[k]) - error), best + math.log(where)))
-    least, where = min(found, default=(-math.inf, math.nan))
+            meetings.append((float(value[k] + slope * (where - x[k]) - error), best + math.log(where)))
+    least, where = min(meetings, default=(-math.inf, math.nan))
     return where, least
 
 
 def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells], Cells]:
     """A polynomial for log delta, through what is known next to the best epsilon."""
     near = sorted(e[max(at - 2, 0) : at + 3], key=lambda one: (one not in e[max(at - 1, 0) : at + 2], abs(one - e[at])))
-    near = list(dict.fromkeys(abs(one) for one in near if delta_at(abs(one)) > 0.0))[:_NODES]
+    near = list(dict.fromkeys(abs(epsilon) for epsilon in near if delta_at(abs(epsilon)) > 0.0))[:4]
     factor = [math.log(delta_at(t)) for t in near]
     for k in range(1, len(near)):  # Newton's divided differences
         for i in range(len(near) - 1, k - 1, -1):
@@ -261,8 +257,8 @@ def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells],
 
     def value(e: Cells) -> Cells:
         total: Cells = np.zeros(e.shape)
-        for t, one in zip(reversed(near), reversed(factor), strict=True):
-            total = total * (e - t) + one
+        for t, slope in zip(reversed(near), reversed(factor), strict=True):
+            total = total * (e - t) + slope
         return np.clip(total, -740.0, 0.0)
 
     return value
@@ -270,10 +266,11 @@ def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells],
 
 def _lowest(log_delta: Callable[[Cells], Cells], low: float, high: float, fpr: float, kind: int) -> tuple[float, float]:
     """Where the rate is best if delta is as foretold, and the true-positive rate there or minus the other one."""
+    between = np.linspace(0.0, 1.0, 66)
     for _ in range(4):
-        e = low + (high - low) * _BETWEEN
+        e = low + (high - low) * between
         tpr, fnr = _rates(np.exp(log_delta(np.abs(e))), e, fpr)
         value = (tpr, -fnr)[kind]
-        at = 1 + int(value[1:-1].argmin())
-        low, high = e[at - 1], e[at + 1]
-    return float(e[at]), float(value[at])
+        lowest = 1 + int(value[1:-1].argmin())
+        low, high = e[lowest - 1], e[lowest + 1]
+    return float(e[lowest]), float(value[lowest])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastacct.core.bounds import narrowed
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import ROUNDING, Apart, OutOfReachError, Pair
+from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture_moments import mixture_moments
 from fastacct.losses.moments import BETWEEN, moments_between
 from fastacct.losses.pieces import data_moments, pieces_of
@@ -48,8 +48,8 @@ def _of_pair(pair: Pair | None, s: Cells, is_add: bool) -> Cells | None:
     if pair.is_nothing:
         return np.zeros((6, s.size))
     if isinstance(pair, Apart):
-        at = np.append(s, BETWEEN)
-        above, below = _of_pair(pair.above, at, is_add), _of_pair(pair.below, at, is_add)
+        exponents = np.append(s, BETWEEN)
+        above, below = _of_pair(pair.above, exponents, is_add), _of_pair(pair.below, exponents, is_add)
         return None if above is None or below is None else moments_between(above, below, s)
     if (own := pair.moments(s, is_add=is_add)) is not None:
         return own
@@ -63,25 +63,26 @@ def at_order(own: Callable[[Cells], Cells | None], back: Callable[[Cells], Cells
     """Rows of E_P exp((alpha - 1) L): next to 0, where alpha - 1 has few digits of alpha, as E_Q exp(-alpha (-L))."""
     if alpha >= 0.5:
         return own(np.array([alpha - 1.0]))
-    known, other = own(np.array([alpha - 1.0])), back(np.array([-alpha]))
-    if known is None:
-        return other
-    off = ROUNDING * np.abs(known[2:4]).max()
-    known[:2] += np.array([[-off], [off]])
-    if other is not None:
-        known[:2, 0] = narrowed(max(known[0, 0], other[0, 0]), known[1, 0], other[1, 0])
-    return known
+    rows, rows_back = own(np.array([alpha - 1.0])), back(np.array([-alpha]))
+    if rows is None:
+        return rows_back
+    off = ROUNDING * np.abs(rows[2:4]).max()
+    rows[:2] += np.array([[-off], [off]])
+    if rows_back is not None:
+        rows[:2, 0] = narrowed(max(rows[0, 0], rows_back[0, 0]), rows[1, 0], rows_back[1, 0])
+    return rows
 
 
 def divergence_bounds(parts: Parts, orders: Cells, relation: Relation) -> tuple[Cells, Cells] | None:
     """Both bounds at orders from 1 on, of the larger direction; None as above."""
-    parts, a, found = list(parts), orders - 1.0, []
+    parts, a = list(parts), orders - 1.0
+    lower, upper = np.full(a.shape, np.nan), np.zeros(a.shape)
     for direction in DIRECTIONS[relation]:
-        if (known := moments(parts, relation, direction, a)) is None:
+        if (rows := moments(parts, relation, direction, a)) is None:
             return None
         with np.errstate(invalid="ignore", divide="ignore"):
-            found.append([np.where(a == 0.0, known[2 + side], known[side] / a) for side in (0, 1)])
-    lower = np.nan_to_num(np.fmax.reduce([one[0] for one in found]), nan=0.0, posinf=np.inf)
-    upper = np.nan_to_num(np.maximum.reduce([one[1] for one in found]), nan=np.inf, posinf=np.inf)
-    is_known = all(one.tight for one, _ in parts)  # else divergences may be below those of the pair
+            ends = np.where(a == 0.0, rows[2:4], rows[:2] / a)
+        lower, upper = np.fmax(lower, ends[0]), np.maximum(upper, ends[1])
+    lower, upper = np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(upper, nan=np.inf, posinf=np.inf)
+    is_known = all(mechanism.tight for mechanism, _ in parts)  # else divergences may be below those of the pair
     return np.where(is_known, np.maximum(lower, 0.0) * (1.0 - 4e-16), 0.0), np.maximum(upper, 0.0) * (1.0 + 4e-16)

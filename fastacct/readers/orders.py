@@ -17,7 +17,7 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.base import Run
-from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon
+from fastacct.mechanisms.process import Cell, Process, cell_divergence, cell_pure_epsilon
 from fastacct.readers.job import Ask, delta_of, exact, owners
 from fastacct.readers.moments import divergence_bounds
 from fastacct.readers.renyi import merged_runs
@@ -34,27 +34,27 @@ def divergences(
 
     The kernel's are of direction remove, the larger one: of a sample's direction add they are bounds from above alone.
     """
-    found = _of_larger(job, orders, shape, relation, threads, only_upper)
+    bounds = _of_larger(job, orders, shape, relation, threads, only_upper)
     if not job.sampled(relation) and not job.tight:
-        status = np.maximum(found.status, np.where(np.asarray(found.upper) > 0.0, Status.LOOSE, Status.TIGHT))
-        found = Bounds(np.zeros(shape), found.upper, status.astype(np.uint8))
+        status = np.maximum(bounds.status, np.where(np.asarray(bounds.upper) > 0.0, Status.LOOSE, Status.TIGHT))
+        bounds = Bounds(np.zeros(shape), bounds.upper, status.astype(np.uint8))
     if not (orders == np.inf).any() and relation != "add":
-        return found
-    whole = job.decompose(relation)
-    if (orders == np.inf).any() or whole.is_gaussian:
-        largest = _largest(whole, relation, threads).ravel()[owners(job.shape, shape)].reshape(shape)
-        upper = np.where((orders == np.inf) | whole.is_gaussian, np.minimum(found.upper, largest), found.upper)
-        lower = np.minimum(found.lower, upper)
-        found = Bounds(lower, upper, np.where(upper < found.upper, status_of(lower, upper), found.status))
+        return bounds
+    direct = job.decompose(relation)
+    if (orders == np.inf).any() or direct.is_gaussian:
+        largest = _largest(direct, relation, threads).ravel()[owners(job.shape, shape)].reshape(shape)
+        upper = np.where((orders == np.inf) | direct.is_gaussian, np.minimum(bounds.upper, largest), bounds.upper)
+        lower = np.minimum(bounds.lower, upper)
+        bounds = Bounds(lower, upper, np.where(upper < bounds.upper, status_of(lower, upper), bounds.status))
     if only_upper or relation != "add":
-        return found
+        return bounds
     sampled = np.zeros(job.shape, dtype=np.bool_)
-    for _, rate, count in _runs(whole, relation):
+    for _, rate, count in _runs(direct, relation):
         sampled |= ((rate > 0.0) & (rate < 1.0) & (count > 0.0)).reshape(job.shape)
-    known = ~sampled.ravel()[owners(job.shape, shape)].reshape(shape)
-    upper, status = np.asarray(found.upper), np.asarray(found.status)
-    lower = np.where(known, found.lower, 0.0)
-    return Bounds(lower, upper, np.where(known | (upper == np.inf), status, status_of(lower, upper)).astype(np.uint8))
+    sure = ~sampled.ravel()[owners(job.shape, shape)].reshape(shape)
+    upper, status = np.asarray(bounds.upper), np.asarray(bounds.status)
+    lower = np.where(sure, bounds.lower, 0.0)
+    return Bounds(lower, upper, np.where(sure | (upper == np.inf), status, status_of(lower, upper)).astype(np.uint8))
 
 
 def _largest(whole: Process, relation: Relation, threads: int) -> Cells:
@@ -81,16 +81,16 @@ def _of_larger(
     special = (orders == 1.0) | (orders == np.inf)
     if not special.any():
         return _between(job, orders, shape, relation, threads, only_upper)
-    whole = job.decompose(relation)
-    found = _between(whole, np.where(special, 2.0, orders), shape, relation, threads, only_upper)
-    out = [np.array(one) for one in found]  # the kernel's may not be written
-    at, owner = np.broadcast_to(orders, shape), owners(job.shape, shape).reshape(shape)
+    direct = job.decompose(relation)
+    finite = _between(direct, np.where(special, 2.0, orders), shape, relation, threads, only_upper)
+    out = [np.array(column) for column in finite]  # the kernel's may not be written
+    order_of, owner = np.broadcast_to(orders, shape), owners(job.shape, shape).reshape(shape)
     for order in (1.0, np.inf):
-        mine = at == order
+        mine = order_of == order
         if mine.any():
-            flat = _at_one(whole, relation, threads) if order == 1.0 else _at_infinity(whole, relation)
-            for one, values in zip(out, flat, strict=True):
-                one[mine] = values[owner[mine]]
+            flat = _at_one(direct, relation, threads) if order == 1.0 else _at_infinity(direct, relation)
+            for column, values in zip(out, flat, strict=True):
+                column[mine] = values[owner[mine]]
     if only_upper:
         out[0][...] = 0.0
     return Bounds(*out)
@@ -100,8 +100,8 @@ def _at_one(whole: Process, relation: Relation, threads: int) -> Bounds:
     """Kullback-Leibler divergences of all cells (flat arrays)."""
     orders = (1.0 + _ABOVE_ONE).reshape(-1, *(1,) * len(whole.shape))
     above = _between(whole, orders, (_ABOVE_ONE.size, *whole.shape), relation, threads, True)
-    known = [divergence_bounds(cell, np.ones(1), relation) for cell in whole.cells()]
-    ends = [(0.0, np.inf) if one is None else (one[0].item(), one[1].item()) for one in known]
+    ends_of = [divergence_bounds(cell, np.ones(1), relation) for cell in whole.cells()]
+    ends = [(0.0, np.inf) if pair is None else (pair[0].item(), pair[1].item()) for pair in ends_of]
     lower, upper = meet(*np.array(ends).reshape(-1, 2).T, np.asarray(above.upper).min(axis=0).ravel())
     status = np.asarray(above.status).min(axis=0).ravel()
     return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), status).astype(np.uint8))
@@ -126,26 +126,30 @@ def _between(
     sampled = job.sampled(relation)
     if sampled and (run := sampled.run):
         return _of_run(*run, orders, shape, threads, only_upper)
-    columns = sampled.runs if sampled else None
-    cells = list(job.decompose(relation).cells()) if columns is None else []
     lower, upper, status = np.zeros(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
-    owner, at = owners(job.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
+    owner, order_of = owners(job.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
+    cells = iter(()) if sampled else job.decompose(relation).cells()
     for index in range(math.prod(job.shape)):
         mine = owner == index
-        asked = np.ascontiguousarray(at[mine])
-        if columns is None:
-            found = cell_divergence(cells[index], asked, relation, delta_of)
-            upper[mine] = np.minimum(found, cell_pure_epsilon(cells[index], relation))
-            least = None if only_upper else divergence_bounds(cells[index], asked, relation)
-            if least is None and not only_upper:
-                raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {job!r} is not; use rdp")
-            if least is not None:
-                lower[mine], upper[mine] = meet(least[0], upper[mine])
-            known = status_of(lower[mine], upper[mine])
-            status[mine] = np.where(upper[mine] < np.inf, Status.LOOSE if only_upper else known, Status.NOT_MET)
+        asked = np.ascontiguousarray(order_of[mine])
+        if sampled:
+            bounds = _of_runs(merged_runs(sampled.runs, index), asked, threads, only_upper)
         else:
-            lower[mine], upper[mine], status[mine] = _of_runs(merged_runs(columns, index), asked, threads, only_upper)
+            bounds = _of_losses(next(cells), asked, relation, only_upper)
+        lower[mine], upper[mine], status[mine] = bounds
     return Bounds(lower, upper, status)
+
+
+def _of_losses(cell: Cell, orders: Cells, relation: Relation, only_upper: bool) -> Bounds:
+    """Divergences of all mechanisms of a cell."""
+    upper = np.minimum(cell_divergence(cell, orders, relation, delta_of), cell_pure_epsilon(cell, relation))
+    if only_upper:
+        return Bounds(np.zeros(upper.shape), upper, np.where(upper < np.inf, Status.LOOSE, Status.NOT_MET))
+    known = divergence_bounds(cell, orders, relation)
+    if known is None:
+        raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {Process(cell)!r} is not; use rdp")
+    lower, upper = meet(known[0], upper)
+    return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), Status.NOT_MET))
 
 
 def _of_run(

@@ -19,20 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.bounds import Status, meet, status_of
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import PAD, Cells
 from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, THRESHOLD, Reading
-from fastacct.readers.contour import Contour, Index
+from fastacct.readers.contour import REVERSE, Contour, Index
 from fastacct_ext._kernels import Directions
 
-PAD: Final = 2.0**-49
-"""Covers the rounding of the few operations of each formula here, with 4 ulp for exp, expm1 and log."""
-_WIDENINGS: Final = 14
-_LEAST_STEP: Final = 1e-9
-_DEEP: Final = -690.0
-_TINY: Final = 1e-290
-"""Left of the former exp(e) has no digits: it is less than the latter, and more than nothing."""
-_OUT: Final = 1.0 + 4.0 * PAD
-"""Beyond a corner: at the largest loss itself little is known of delta, beyond it that it is 0."""
 _WORSE: Final = 1.0 - 1e-9
 """Of a rate, where a point that was visited on the way is better than the search's last one."""
 
@@ -57,7 +48,7 @@ def error_rates(
 
     At fpr 0 those of Gaussians, whose losses are finite.  Without `both` only tpr_upper and fnr_lower are sharp.
     """
-    known = np.ones(fpr.size, dtype=np.bool_)
+    is_sharp = np.ones(fpr.size, dtype=np.bool_)
     inner = (fpr > 0.0) & (fpr < 1.0)
     rates = Rates(fpr.copy(), np.where(fpr > 0.0, 1.0, 0.0), np.where(fpr > 0.0, 0.0, 1.0), _complement(fpr))
     none = np.flatnonzero(fpr == 0.0)
@@ -65,10 +56,10 @@ def error_rates(
         bare = none[job.read(cells[none], np.zeros(none.size), LOG_DELTA, way, threads).status == Status.NOT_MET]
         rates.tpr_upper[bare], rates.fnr_lower[bare] = 1.0, 0.0
     if inner.any():
-        found, known[inner] = _Direction(job, cells[inner], fpr[inner], way, threads).rates(both)
-        for column, values in zip(rates, found, strict=True):
+        inner_rates, is_sharp[inner] = _Direction(job, cells[inner], fpr[inner], way, threads).rates(both)
+        for column, values in zip(rates, inner_rates, strict=True):
             column[inner] = values
-    return rates, known
+    return rates, is_sharp
 
 
 class _Direction:
@@ -76,23 +67,23 @@ class _Direction:
 
     def __init__(self, job: Contour, cells: Index, fpr: Cells, way: Directions, threads: int) -> None:
         self.job, self.cells, self.fpr, self.way, self.threads = job, cells, fpr, way, threads
-        self.other = way if way == BOTH or job.is_mirrored else REMOVE if way == ADD else ADD
+        self.other = way if job.is_mirrored else REVERSE[way]
         self.everywhere = np.arange(fpr.size)
-        known = {cell: job.lattice(cell, way) for cell in np.unique(cells).tolist()}
-        self.least, self.slip, self.spacing = np.array([known[cell] for cell in cells.tolist()]).reshape(-1, 3).T
+        lattices = {cell: job.lattice(cell, way) for cell in np.unique(cells).tolist()}
+        self.least, self.slip, self.spacing = np.array([lattices[cell] for cell in cells.tolist()]).reshape(-1, 3).T
         self.tpr_upper, self.fnr_lower = np.ones(fpr.size), np.zeros(fpr.size)
 
     def rates(self, both: bool) -> tuple[Rates, NDArray[np.bool_]]:
         """Search, then bounds at the best epsilon found."""
-        found = self.job.read(self.cells, self.fpr, THRESHOLD, self.way, self.threads)
-        tried = np.stack([found.lower, *self.kinks()])
+        threshold = self.job.read(self.cells, self.fpr, THRESHOLD, self.way, self.threads)
+        tried = np.stack([threshold.lower, *self.kinks()])
         e, best = self.better(self.everywhere, tried)
-        steep = np.where(e == found.lower, found.upper, 0.0)
+        steep = np.where(e == threshold.lower, threshold.upper, 0.0)
         curvature = steep * np.exp(np.minimum(e, 700.0)) * np.where(e >= 0.0, self.fpr, 1.0 - self.fpr)
-        if (at := np.flatnonzero(self.spacing > 0.0)).size:
-            e[at], corner = self.better(at, self.corners(at, e[at]))
+        if (on_lattice := np.flatnonzero(self.spacing > 0.0)).size:
+            e[on_lattice], corner = self.better(on_lattice, self.corners(on_lattice, e[on_lattice]))
             for column, values in zip(best, corner, strict=True):
-                column[at] = values
+                column[on_lattice] = values
         tpr_lower, fnr_upper = self.fpr.copy(), _complement(self.fpr)
         if both:
             tpr, fnr = self.enclose(e, curvature, best)
@@ -100,18 +91,18 @@ class _Direction:
             fnr_upper = np.minimum(np.minimum(fnr, 1.0 - tpr + PAD), fnr_upper)
             tpr_lower, self.tpr_upper = meet(tpr_lower, self.tpr_upper)
             self.fnr_lower, fnr_upper = meet(self.fnr_lower, fnr_upper)
-        known = status_of(best.tpr_lower, best.tpr_upper) == Status.TIGHT
-        return Rates(tpr_lower, self.tpr_upper, self.fnr_lower, fnr_upper), known
+        is_sharp = status_of(best.tpr_lower, best.tpr_upper) == Status.TIGHT
+        return Rates(tpr_lower, self.tpr_upper, self.fnr_lower, fnr_upper), is_sharp
 
     def kinks(self) -> list[Cells]:
         """Epsilons where V may have a corner that no search hits: 0, and where a direction's loss ends."""
         zero = np.zeros(self.fpr.size)
-        found = [zero]
+        ends = [zero]
         for way, sign in ((self.way, 1.0), (self.other, -1.0)):
             if way == ADD or not self.job.is_gaussian:
                 end = self.job.read(self.cells, zero, EPSILON, way, self.threads, only_upper=True).upper
-                found.append(np.where(end < np.inf, sign * end * (1.0 + PAD), 0.0))
-        return found
+                ends.append(np.where(end < np.inf, sign * end * (1.0 + PAD), 0.0))
+        return ends
 
     def better(self, at: Index, tried: Cells) -> tuple[Cells, Rates]:
         """For each cell the best of some epsilons, the first one where no other is clearly better, and V there."""
@@ -140,16 +131,18 @@ class _Direction:
     def value(self, at: Index, e: Cells) -> Rates:
         """Bounds of V(e) and 1 - V(e); of all upper ones, that are bounds of the minimum, the best is kept."""
         read = self.read(at, e)
-        found = _value(self.fpr[at], e, read.lower, read.upper)
-        np.minimum.at(self.tpr_upper, at, found.tpr_upper)
-        np.maximum.at(self.fnr_lower, at, found.fnr_lower)
-        return found
+        value = _value(self.fpr[at], e, read.lower, read.upper)
+        np.minimum.at(self.tpr_upper, at, value.tpr_upper)
+        np.maximum.at(self.fnr_lower, at, value.fnr_lower)
+        return value
 
     def corners(self, at: Index, e: Cells) -> Cells:
         """The corners of V next to epsilons where all losses are on a lattice: V is a line in exp(epsilon) between two
         of them."""
         first = np.floor((e - self.least[at]) / self.spacing[at])
-        return np.asarray((self.least[at] + np.add.outer([0.0, -1.0, 1.0, 2.0], first) * self.spacing[at]) * _OUT)
+        # beyond a corner: at the largest loss itself little is known of delta, beyond it that it is 0
+        places = self.least[at] + np.add.outer([0.0, -1.0, 1.0, 2.0], first) * self.spacing[at]
+        return np.asarray(places * (1.0 + 4.0 * PAD))
 
     def _at_corner(self, at: Index, c: Cells, before: Rates, here: Rates, after: Rates) -> tuple[Cells, Cells]:
         """Lower bound of V and upper bound of 1 - V at a corner that is below V half a place before and after: V is a
@@ -173,26 +166,26 @@ class _Direction:
         width = np.where(e >= 0.0, best.tpr_upper - best.tpr_lower, best.fnr_upper - best.fnr_lower)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.sqrt(8.0 * width / curvature)
-        least = _LEAST_STEP * (1.0 + np.abs(e))
+        least = 1e-9 * (1.0 + np.abs(e))
         step = np.where(curvature > 0.0, np.clip(np.where(np.isfinite(step), step, 1e-3), least, 1.0), 4.0 * least)
         step = np.where(self.spacing > 0.0, 0.5 * self.spacing, step)
-        left = np.flatnonzero(best.tpr_upper > best.tpr_lower)
-        for _ in range(_WIDENINGS):
-            if not left.size:
+        wide = np.flatnonzero(best.tpr_upper > best.tpr_lower)
+        for _ in range(14):
+            if not wide.size:
                 break
-            c, a, b = e[left], e[left] - step[left], e[left] + step[left]
+            c, a, b = e[wide], e[wide] - step[wide], e[wide] + step[wide]
             outer, inner = np.expm1(b - c), -np.expm1(a - c)
-            sides = self.value(np.append(left, left), np.append(a, b))
-            at_a, at_c, at_b = sides.take(slice(left.size)), best.take(left), sides.take(slice(left.size, None))
+            sides = self.value(np.append(wide, wide), np.append(a, b))
+            at_a, at_c, at_b = sides.take(slice(wide.size)), best.take(wide), sides.take(slice(wide.size, None))
             low = _convex(at_a[:2], at_c[:2], at_b[:2], inner, outer)
             high = -_convex(_mirrored(at_a), _mirrored(at_c), _mirrored(at_b), inner, outer)
-            is_corner = step[left] == 0.5 * self.spacing[left]
-            at_least, at_most = self._at_corner(left, c, at_a, at_c, at_b)
+            is_corner = step[wide] == 0.5 * self.spacing[wide]
+            at_least, at_most = self._at_corner(wide, c, at_a, at_c, at_b)
             low = np.where(is_corner, np.maximum(low, at_least), low)
             high = np.where(is_corner, np.minimum(high, at_most), high)
-            tpr[left], fnr[left] = np.maximum(tpr[left], low), np.minimum(fnr[left], high)
-            left = left[np.where(c >= 0.0, low == -np.inf, high == np.inf)]
-            step[left] = np.minimum(4.0 * step[left], 50.0)
+            tpr[wide], fnr[wide] = np.maximum(tpr[wide], low), np.minimum(fnr[wide], high)
+            wide = wide[np.where(c >= 0.0, low == -np.inf, high == np.inf)]
+            step[wide] = np.minimum(4.0 * step[wide], 50.0)
         return tpr, fnr
 
 
@@ -206,17 +199,18 @@ def _value(x: Cells, e: Cells, log_lower: Cells, log_upper: Cells) -> Rates:
     """Bounds of V(e) and 1 - V(e), each with relative accuracy on the side of 0 where it can be small."""
     low, high = np.exp(log_lower) * (1.0 - PAD), np.exp(log_upper) * (1.0 + PAD)
     with np.errstate(divide="ignore"):
-        left, log_x = np.minimum(e, 0.0), np.log(x)
+        below_zero, log_x = np.minimum(e, 0.0), np.log(x)
     lift = np.exp(np.minimum(e + log_x, 700.0))  # e^e fpr without overflow; 700 is far from any minimum
     lift_pad = np.where(x > 0.0, PAD * (1.0 + np.abs(e) + np.abs(log_x)), 0.0)
-    shrink, gain = np.exp(left), -np.expm1(left)
+    shrink, gain = np.exp(below_zero), -np.expm1(below_zero)
     right = e >= 0.0
     tpr_lower = np.where(right, low + lift * (1.0 - lift_pad), gain + shrink * (low + x)) * (1.0 - PAD)
     tpr_upper = np.where(right, high + lift * (1.0 + lift_pad), gain + shrink * (high + x)) * (1.0 + PAD)
     y, y_pad = 1.0 - x, PAD * shrink
     fnr_lower = np.where(right, 1.0 - tpr_upper - PAD, shrink * (y - high) - y_pad * (y + high))
     fnr_upper = np.where(right, 1.0 - tpr_lower + PAD, shrink * (y - low) + y_pad * (y + low))
-    return Rates(tpr_lower, tpr_upper, fnr_lower, fnr_upper + np.where(e < _DEEP, _TINY, 0.0))
+    # left of that exp(e) has no digits: it is less than 1e-290, and more than nothing
+    return Rates(tpr_lower, tpr_upper, fnr_lower, fnr_upper + np.where(e < -690.0, 1e-290, 0.0))
 
 
 def _mirrored(value: Rates) -> tuple[Cells, Cells]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
 from fastacct.core.bounds import Found, judged
+from fastacct.core.inputs import ROUNDING
 from fastacct.core.rounding import sum_of
 from fastacct.core.search import crossing
-from fastacct.losses.loss import ROUNDING, Bracket, Loss, Part
-
-_TAIL: Final = 1e-299
-_LEAST: Final = 2.0**-1022
-_RELATIVE: Final = 1e-290
+from fastacct.losses.loss import Bracket, Loss, Part
+from fastacct.losses.mixture import SMALLEST_TAIL
 
 
 class Single:
@@ -43,32 +40,31 @@ class Single:
 def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
     """The expectation of (1 - exp(epsilon - loss))_+ under P, each error on the side asked for."""
     side = 1.0 if is_upper else -1.0
-    low, high = loss.extent(_TAIL)
-    missing, where = loss.outside(_TAIL)
+    low, high = loss.extent(SMALLEST_TAIL)
+    missing, where = loss.outside(SMALLEST_TAIL)
     beside, total = 1e-9 * (1.0 + abs(epsilon)) + loss.slack, 0.0  # further than rounding
     if epsilon <= high + beside + loss.slack:
         edges = np.array([min(low, epsilon - beside) - 1.0, epsilon - beside, epsilon, max(high, epsilon) + 1.0])
-        mass, excess, slip = loss.masses(edges, _TAIL, side)
+        mass, excess, slip = loss.masses(edges, SMALLEST_TAIL, side)
         # delta falls by at most the mass above it, times the distance
         away = slip + loss.slack + 4.0 * ROUNDING * abs(epsilon)
         total = float(excess[2] + side * 1.01 * away * (mass[2] + (mass[1] if away + slip < beside else 1.0)))
         total *= 1.0 + side * ROUNDING * 64.0
-        if is_upper:
-            total = max(total, _LEAST if mass[2] > 0.0 else 0.0)
-    if is_upper and missing > 0.0 and where > epsilon - beside:
+        total = max(total, 2.0**-1022 * (is_upper and mass[2] > 0.0))
+    if is_upper and where > epsilon - beside:
         total += missing
-    if not is_upper and total < _RELATIVE:  # products of smaller masses have no relative accuracy
+    if not is_upper and total < 1e-290:  # products of smaller masses have no relative accuracy
         total = 0.0
     return min(1.0, sum_of(total, loss.infinite, is_upper))
 
 
 def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
-    if delta >= 1.0 or _delta(loss, 0.0, is_upper) <= delta:
+    if _delta(loss, 0.0, is_upper) <= delta:
         return 0.0
     if loss.infinite > delta:
         return math.inf
     side = 1.0 if is_upper else -1.0
-    last = max(0.0, loss.extent(_TAIL)[1] + side * loss.slack)
+    last = max(0.0, loss.extent(SMALLEST_TAIL)[1] + side * loss.slack)
     if loss.infinite == delta and not is_upper:
         return max(0.0, loss.reached() * (1.0 - 4.0 * ROUNDING))
     if loss.infinite == delta or _delta(loss, last, is_upper) > delta:
@@ -81,5 +77,5 @@ def _beyond(loss: Loss, delta: float, last: float) -> float:
     for power in range(-52, 40):
         if _delta(loss, last, True) <= delta:
             return last
-        last += max(last, _LEAST) * 2.0**power
+        last += max(last, 2.0**-1022) * 2.0**power
     return math.inf

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Numbers = dict[str, Any]
 FPR: Final = (0.001, 0.01)
 SHUFFLED: Final = "batches of shuffled data, as in most loaders (a record is told from an empty one)"
+POISSON: Final = "Poisson batches: every step draws each record by itself (a record is added or removed)"
 REPLACED: Final = "the same job (a record is told from another one in its place)"
 KNOWN: Final = "it becomes known which record is in which batch"
 _MEMBERS: Final = (0.01, 0.1, 0.5)
@@ -58,13 +59,14 @@ def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_r
         "delta": delta,
         "neighbors": relation,
         "job": [(f"{count:,.0f}", in_one_line(repr(mechanism))) for mechanism, count in job],
+        "bounded": sorted({type(mechanism.unsampled()).__name__ for mechanism, _ in job if not mechanism.tight}),
         "fastacct_version": __version__,
         "advantage": float(smallest_delta(job, epsilon=0.0, **options)),
         "tpr_at_fpr": tpr,
         "right_alarms": {share: right_alarms(tpr[FPR[-1]], FPR[-1], share) for share in _MEMBERS},
         "epsilon_at": {one: epsilons.get(one, float(found.upper)) for one in deltas},
         "groups": {k: value for k, value in groups if value is not None},
-        "what_if": dict(_changes(job, delta, relation, run if is_run else {})),
+        "what_if": dict(_changes(job, delta, relation, run if is_run else {}, float(found.upper))),
         "is_run": is_run,
         "run": {name: as_plain(value) for name, value in run.items()},
     }
@@ -86,14 +88,24 @@ def _asked(make: Callable[[], Process], delta: float, relation: Relation) -> tup
     return float(found[0]), float(found[1])
 
 
-def _changes(job: Process, delta: float, relation: Relation, run: Run) -> Iterator[tuple[str, tuple[float, float]]]:
-    """What would change epsilon and an attack, and to what."""
+def _changes(
+    job: Process, delta: float, relation: Relation, run: Run, proved: float
+) -> Iterator[tuple[str, tuple[float, float]]]:
+    """What would change the epsilon that is `proved`, and an attack, and to what; of shuffled batches it is no matter
+    whether they are known."""
     changes: dict[str, tuple[Callable[[], Process], Relation]] = {}
     for name, factor, words in _CHANGES if run else ():
         if (value := run.get(name)) is not None:
             changes[words] = partial(process_of, cast("Run", {**run, name: factor * cast("float", value)})), relation
-    if run.get("sampling", "poisson") == "poisson" and {"records", "batch_size", "epochs"} <= run.keys():
-        changes[SHUFFLED] = partial(process_of, cast("Run", {**run, "sampling": "shuffled"})), "zero_out"
+    if {"records", "batch_size", "epochs"} <= run.keys():
+        fewer = {name: value for name, value in run.items() if name not in (*COMPANIONS, "sampling")}
+        others: tuple[tuple[str, str, Relation], ...] = (
+            (POISSON, "poisson", "add_remove"),
+            (SHUFFLED, "shuffled", "zero_out"),
+        )
+        for words, sampling, under in others:
+            if run.get("sampling", "poisson") != sampling:
+                changes[words] = partial(process_of, cast("Run", {**fewer, "sampling": sampling})), under
     if not run:
         changes["the same once more"] = (lambda: job * 2), relation
     if job != job.unsampled():
@@ -101,7 +113,8 @@ def _changes(job: Process, delta: float, relation: Relation, run: Run) -> Iterat
     if relation != "replace_one":
         changes[REPLACED] = (lambda: job), "replace_one"
     for words, (make, under) in changes.items():
-        if (found := _asked(make, delta, under)) is not None:
+        found = _asked(make, delta, under)
+        if found is not None and (words != KNOWN or found[0] > proved * (1.0 + 1e-9)):
             yield words, found
 
 

@@ -16,6 +16,8 @@ LARGE_DELTA: Final = 0.1
 """Over the number of records: delta should be no larger."""
 _DIGITS: Final = 3
 _FACTOR: Final = 100.0
+_SECRET_SIZES: Final = ("poisson", "truncated", "cyclic", "allocation")
+"""Samplers of which the number of records in a batch is not public."""
 _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _RELATIONS: Final = {**RELATIONS, "zero_out": "replacing one record by an empty one"}
 _FIELDS: Final = {
@@ -63,13 +65,21 @@ def _of_100(share: float) -> str:
     return f"{digits_up(100.0 * share, _DIGITS)} of 100"
 
 
-def _proved(share: float, what: str = "Then") -> str:
-    return f"{what} at most {percent(share)} is proved{', which promises nothing' if share > WEAK else ''}."
+def _proved(share: float, where: str) -> str:
+    """What is promised, at most, where an assumption does not hold."""
+    if share > WEAK:
+        return f"{where}, next to nothing is promised: {percent(share)} of the used records may be {_ATTACK}."
+    return f"{where}, up to {percent(share)} of the used records may be {_ATTACK}."
 
 
 def unit_of(n: Numbers) -> str:
     """What one record is."""
     return str(n["about"].get("unit", "row"))
+
+
+def owners(n: Numbers) -> str:
+    """Whose records a group has, with a word before their number."""
+    return "people with" if unit_of(n) == "row" else "groups of"
 
 
 # -- the guarantee ---------------------------------------------------------------------------------------------------
@@ -90,38 +100,47 @@ def verdict(n: Numbers) -> str:
     return ""
 
 
+def differ(n: Numbers) -> str:
+    """Of which data sets the guarantee is."""
+    return f"for data sets that differ by {_RELATIONS[n['neighbors']]}"
+
+
 def summary(n: Numbers) -> str:
     """The guarantee in a sentence, and why it is void if it is."""
     void = verdict(n)
     if n["epsilon"] == math.inf:
         return void
-    told = f"ε ≤ {at_most(n['epsilon'])} at δ = {power(n['delta'])}"
+    told = f"ε ≤ {at_most(n['epsilon'])} at δ = {power(n['delta'])}, {differ(n)}"
     return f"Everything released satisfies (ε, δ)-differential privacy with {told}.{' ' * bool(void)}{void}"
 
 
 def meaning(n: Numbers) -> str:
     """What the guarantee means."""
     relation = n["neighbors"]
-    differ = f"compare data sets that differ by {_RELATIONS[relation]} (one record is one {unit_of(n)})"
+    record = f"(one record is one {unit_of(n)})"
     if n["epsilon"] == math.inf:
-        return f"To be promised anything at this δ: {differ}, and find a finite ε."
+        return f"To be promised anything at this δ: find a finite ε, {differ(n)} {record}."
     limit = f"e^ε = {_factor(n['epsilon'])}"
     if relation in ("add", "remove"):
         first, second = ("without", "with") if relation == "add" else ("with", "without")
         sets = f"The probability of any set of outcomes {first} the record is at most {limit} times its probability"
-        return f"That means: {differ}. {sets} {second} it, plus δ = {power(n['delta'])}."
+        return f"That means: compare two such data sets {record}. {sets} {second} it, plus δ = {power(n['delta'])}."
     sets = f"The probability of any set of outcomes from either of them is at most {limit} times its probability"
-    return f"That means: {differ}. {sets} from the other, plus δ = {power(n['delta'])}."
+    return f"That means: compare two such data sets {record}. {sets} from the other, plus δ = {power(n['delta'])}."
 
 
 def _factor(epsilon: float) -> str:
-    shown = digits_up(math.exp(epsilon) * (1.0 + 1e-15), _DIGITS) if epsilon < 700.0 else "more than 1e304"
-    return f"{shown} (which limits next to nothing)" if epsilon > math.log(_FACTOR) else shown
+    """exp(epsilon) of the epsilon that is shown, rounded up."""
+    shown = float(at_most(epsilon).replace(",", ""))
+    factor = power(math.exp(shown) * (1.0 + 1e-15)) if shown < 700.0 else "more than 10³⁰⁴"
+    return f"{factor} (which limits next to nothing)" if epsilon > math.log(_FACTOR) else factor
 
 
 def is_between(n: Numbers) -> str:
     """Between which ends the smallest true epsilon is."""
     low = n["epsilon_lower"]
+    if low == 0.0 < n["epsilon"]:
+        return f"at most {at_most(n['epsilon'])}"
     below = f"{math.floor(low):,}" if 1000.0 <= low < 1e6 else digits_down(low, _DIGITS)
     return f"between {below} and {at_most(n['epsilon'])}"
 
@@ -149,7 +168,8 @@ def sections_of(n: Numbers) -> Iterator[Section]:
     yield Section("Whom it protects, and from whom", tuple(_protected(n)))
     if n["groups"]:
         rows = tuple((f"{size}", at_most(e), percent(tpr)) for size, (e, tpr) in n["groups"].items())
-        yield Section("If one person has several records", (), ("records of one person", "ε at most", _ATTACK), rows)
+        first = "records of one person" if unit_of(n) == "row" else f"records, each one {unit_of(n)}"
+        yield Section("If several records belong together", (), (first, "ε at most", _ATTACK), rows)
     yield _assumed(n)
     yield Section(
         "What is not covered",
@@ -208,10 +228,9 @@ def _plain_words(n: Numbers) -> Iterator[str]:
     several = f"A record is {whole} of the data."
     if n["groups"]:
         size, (_, more) = next(reversed(n["groups"].items()))
-        who = "people" if unit == "row" else "those"
-        yield f"{several} Of {who} who have {size} records, on average at most {_of_100(more)} are recognized."
+        yield f"{several} Of {owners(n)} {size} records, on average at most {_of_100(more)} are recognized."
     else:
-        yield f"{several} A person with several records is protected less."
+        yield f"{several} {'A person with several' if unit == 'row' else 'A group of'} records is protected less."
     yield 'All of this holds under the conditions of "What is assumed". This report does not check them.'
     if records and n["delta"] * records > LARGE_DELTA * (1.0 + 1e-12):
         share = f"{n['delta'] * records:.3g}"
@@ -261,11 +280,16 @@ def _protected(n: Numbers) -> Iterator[str]:
 def _assumed(n: Numbers) -> Section:
     what_if, rows = n["what_if"], list[tuple[str, str]]()
     if n["told"]:
-        shuffled = _proved(what_if[SHUFFLED][1], " Of shuffled batches") if SHUFFLED in what_if else ""
+        shuffled = f" {_proved(what_if[SHUFFLED][1], 'If the loader shuffles')}" if SHUFFLED in what_if else ""
         rows.append((f"How batches are drawn: {n['told']['sampler']}.", f"The numbers do not hold.{shuffled}"))
         norm = f" ({n['about']['clipping_norm']})" if "clipping_norm" in n["about"] else ""
         limited = f"What a record contributes, its gradient, is limited (clipped) to the norm{norm}"
         rows.append((f"{limited} that the noise multiplier is relative to.", "Nothing is promised."))
+        alone = "The gradient of a record depends on that record alone: no batch normalization, no loss over pairs."
+        rows.append((alone, "Nothing is promised: clipping does not limit what a record adds to others."))
+        if n["run"].get("sampling", "poisson") in _SECRET_SIZES:
+            fixed = "The noisy sum is divided by a fixed number (the expected batch size), not by how many were drawn."
+            rows.append((fixed, "The numbers do not hold: how many were drawn is told without noise."))
     else:
         limited = "What a record contributes is limited to the sensitivity"
         rows.append((f"{limited} that the noise of each release is relative to.", "Nothing is promised."))
@@ -274,8 +298,9 @@ def _assumed(n: Numbers) -> Section:
         rows.append((all_of, f"A {unit} is protected less, as one with several records."))
     if KNOWN in what_if:
         drawn = "" if n["is_run"] else ", and batches are drawn as computed at the end"
-        rows.append((f"Who is in which batch stays secret{drawn}.", _proved(what_if[KNOWN][1])))
-    rows.append(("Noise is random, drawn anew each time, and stays secret.", "Nothing is promised."))
+        rows.append((f"Who is in which batch stays secret{drawn}.", _proved(what_if[KNOWN][1], "Where it is known")))
+    secret = "Noise is random, drawn anew each time, and stays secret; so does the seed of the random numbers."
+    rows.append((secret, "Nothing is promised: who knows the seed can take the noise away."))
     rows.append(("Settings were fixed without a look at the data.", "What their choice gives away is not counted."))
     if n["neighbors"] in ("replace_one", "zero_out"):
         more = "Records that are added or removed are not protected."
@@ -295,10 +320,15 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
     if n["epsilon"] == math.inf:
         return
     pair = f"of the worst pair of data sets, the smallest ε that is true is {is_between(n)}"
+    safe, bounded = f"The calculation is on the safe side: {pair}", ", ".join(n["bounded"])
     if n["status"] == "TIGHT":
-        yield f"The calculation is exact: {pair}."
+        yield f"The calculation is exact: {pair}. The two ends agree in more digits than are shown."
+    elif bounded and n["epsilon_lower"] > 0.0:
+        yield f"{safe}. Only an upper bound is known of {bounded}; the lower end is what the rest of the job proves."
+    elif bounded:
+        yield f"{safe}. Only an upper bound is known of {bounded}, so how far below it is cannot be said."
     else:
-        yield f"The calculation is on the safe side: {pair}, and may be well below the latter."
+        yield f"{safe}, and may be well below the latter."
 
 
 def _in_terms_of_nist(n: Numbers) -> Section:

@@ -23,13 +23,16 @@ from fastacct.core.record import Record
 from fastacct.core.relations import Relation, as_relation, both_ways
 from fastacct.core.version import __version__
 from fastacct.core.words import as_json, as_latex, in_one_line, written_out
+from fastacct.guarantees import Guarantee, guarantee
 from fastacct.plot.figures import spread
 from fastacct.reports.numbers import FPR, Numbers, numbers_of, run_in_words
 from fastacct.reports.sections import (
     Section,
     at_most,
+    differ,
     is_between,
     meaning,
+    owners,
     percent,
     power,
     released,
@@ -117,7 +120,13 @@ class Report(Record):
         page = jinja.Environment(loader=folder, autoescape=".html" in template, trim_blocks=True, lstrip_blocks=True)
         page.filters |= {"tex": _latex, "markdown": _markdown}
         page.globals |= {"percent": percent, "power": power, "at_most": at_most, "is_between": is_between}
-        page.globals |= {"meaning": meaning, "released": released, "version": __version__, "key": CITED_AS}
+        page.globals |= {"differ": differ, "owners": owners}
+        page.globals |= {
+            "meaning": meaning,
+            "released": lambda n: in_six_digits(released(n)),
+            "version": __version__,
+            "key": CITED_AS,
+        }
         page.globals |= {"inf": math.inf, "widths": _widths}
         pictures = [*self._pictures()] if kind == "html" else []
         text: str = page.get_template(template).render(report=self, n=self.numbers, pictures=pictures)
@@ -133,6 +142,10 @@ class Report(Record):
         with atomic_output(target, overwrite=overwrite) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return target
+
+    def guarantee(self) -> Guarantee:
+        """The epsilon with all that it depends on, to be saved: `fastacct.guarantee` of the job."""
+        return guarantee(self.job, delta=self.delta, neighbors=self.neighbors)
 
     def __str__(self) -> str:
         return self.render("text")
@@ -208,8 +221,8 @@ def report(
     --------
     >>> import fastacct as fa
     >>> run = dict(noise_multiplier=1.0408, records=50_000, batch_size=512, epochs=30)
-    >>> fa.report(**run, delta=1e-6, unit="person", vouched_by="A. Turing").summary
-    'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 3.41 at δ = 10⁻⁶.'
+    >>> fa.report(**run, delta=1e-6, unit="person", vouched_by="A. Turing").summary.split(", for")[0]
+    'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 3.41 at δ = 10⁻⁶'
     """
     relation, share = as_relation(run.pop("neighbors", "add_remove")), as_delta(delta, run)
     refused(run, ("accountant",), "a report is exact: give no {}")
@@ -256,6 +269,17 @@ def _latex(text: str) -> str:
     made = as_latex(re.sub(r'"([^"]*)"', r"``\1''", text))
     behind = r"([(,=]|(?<!\d)\.)(?=\w)"
     return re.sub(r"\S{24,}", lambda code: re.sub(behind, r"\1\\allowbreak{}", code[0]), made)
+
+
+def in_six_digits(text: str) -> str:
+    """Parameters as a paper writes them: 1/97 for what is that, and at most six digits for what is longer."""
+
+    def shorter(found: re.Match[str]) -> str:
+        value = float(found[0])
+        whole = round(1.0 / value) if 0.0 < value < 1.0 else 0
+        return f"1/{whole}" if 0 < whole < 10**9 and value == 1.0 / whole else f"{value:.6g}"
+
+    return re.sub(r"(?<![\w.])\d*\.\d{8,}(?:e-?\d+)?", shorter, text)
 
 
 def _widths(section: Section) -> list[float]:

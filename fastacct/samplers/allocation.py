@@ -20,21 +20,17 @@ from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.losses.panels import PiecesPair
 from fastacct.losses.pieces import Pieces, allocation_pieces, data_moments
 
-_KEPT: Final = 64
-_ROUNDING: Final = 1e9
-"""Units of 2^-53 that weights may be off by."""
+_LATTICES_KEPT: Final = 64
 _LEAST, _MOST = 0.1, 1e4
 """Noise for which there is a lattice."""
-_FEWER: Final = 20_000
-"""Steps that stand for more where these have too many points."""
-_ORDERS: Final = 128
+_TOP_ORDER: Final = 128
 """Moments of that order at most are computed; their cost grows with the square."""
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_LATTICES_KEPT)
 def _lattice(noise: float, steps: int) -> Pieces | None:
     """None where it would have too many points."""
-    is_near = steps * (450.0 + 30.0 * noise) < _ROUNDING  # what joins round grows with their number
+    is_near = steps * (450.0 + 30.0 * noise) < 1e9  # what joins round grows with their number
     return allocation_pieces(noise, steps) if _LEAST <= noise <= _MOST and is_near else None
 
 
@@ -47,7 +43,7 @@ class _Allocated(PiecesPair):
 
     def moments(self, s: Cells, *, is_add: bool) -> Cells:
         """From below they are K'(0) s: K is convex."""
-        rows, mean = (data_moments(self.pieces(), at, is_add=is_add) for at in (s, np.zeros(1)))
+        rows, mean = (data_moments(self.pieces(), exponents, is_add=is_add) for exponents in (s, np.zeros(1)))
         ways: tuple[Direction, Direction] = ("add", "remove") if is_add else ("remove", "add")
         above = np.where((1.0 + s) - 1.0 < s, np.nextafter(1.0 + s, np.inf), 1.0 + s)  # K rises with s > 0
         for way, beyond, order in ((ways[0], s > 0.0, above), (ways[1], s < -1.0, -s)):
@@ -61,36 +57,36 @@ class _Allocated(PiecesPair):
 def allocated(noise: float, steps: int) -> Pair:
     """Of `steps` steps with this noise multiplier; where no lattice holds them, fewer steps bound them."""
     least = min(noise, _MOST)
-    for few in (steps, min(steps, _FEWER)):
-        if (found := _lattice(least, few)) is not None:
-            whole = _Allocated(found, noise=least, steps=few)
-            return whole if (few, least) == (steps, noise) else Apart(whole, NOTHING)
+    for few in (steps, min(steps, 20_000)):  # fewer steps stand for more
+        if (lattice := _lattice(least, few)) is not None:
+            pair = _Allocated(lattice, noise=least, steps=few)
+            return pair if (few, least) == (steps, noise) else Apart(pair, NOTHING)
     return Apart(MixturePair(Mixture(least, ((1.0, 1.0),))), NOTHING)
 
 
 def divergence(noise: float, steps: int, orders: Cells, relation: Relation) -> Cells:
     """Rényi divergence, from above; never more than that of all steps being one."""
-    whole = orders / (2.0 * noise * noise)
+    whole_step = orders / (2.0 * noise * noise)
     by_way = {"remove": _removed, "add": _added}
-    found = [by_way[way](noise, steps, orders) for way in DIRECTIONS[relation]]
-    return np.asarray(np.minimum(np.maximum.reduce(found), whole * (1.0 + 1e-15)))
+    bounds = [by_way[way](noise, steps, orders) for way in DIRECTIONS[relation]]
+    return np.asarray(np.minimum(np.maximum.reduce(bounds), whole_step * (1.0 + 1e-15)))
 
 
 def _removed(noise: float, steps: int, orders: Cells) -> Cells:
     """(alpha - 1) D is convex: a chord between whole orders."""
-    top = math.ceil(min(float(np.max(orders)), _ORDERS))
+    top = math.ceil(min(float(np.max(orders)), _TOP_ORDER))
     moment = _log_moments(noise, steps, max(2, top))
-    at = np.minimum(orders, _ORDERS)
-    low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
-    chord = moment[low] + (at - low) * (moment[high] - moment[low])
-    return np.where(orders <= _ORDERS, chord / (orders - 1.0), np.inf)
+    order = np.minimum(orders, _TOP_ORDER)
+    low, high = np.floor(order).astype(int), np.ceil(order).astype(int)
+    chord = moment[low] + (order - low) * (moment[high] - moment[low])
+    return np.where(orders <= _TOP_ORDER, chord / (orders - 1.0), np.inf)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_LATTICES_KEPT)
 def _log_moments(noise: float, steps: int, top: int) -> Cells:
     """log E_Q of the ratio to the powers 0, 1, 2, ..., `top`, from above: powers of a series of positive terms."""
     k = np.arange(top + 1.0)
-    factorial = np.array([math.lgamma(one + 1.0) for one in k])
+    factorial = np.array([math.lgamma(number + 1.0) for number in k])
     power = 0.5 * k * (k - 1.0) / (noise * noise) - factorial
     total = composed(power, steps, _times)
     size = np.abs(total) + factorial + k * math.log(steps)

@@ -30,23 +30,17 @@ from fastacct.core.relations import Relation
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
-from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_pieces
+from fastacct.losses.panels import SMALLEST_WEIGHT, PiecesPair, drawn, sampled_pieces, symmetric_pieces
 from fastacct.samplers.fixed_size import replaced_divergence
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
-LEAST: Final = 1e-150
-"""Noise multipliers above which squares are numbers; less is none."""
-MOST: Final = 1e100
+MOST_NOISE: Final = 1e100
 """A noise multiplier as which more counts, from above: squares of more are no numbers."""
-_SMALLEST: Final = 1e-290
-"""Of the weights of a mixture."""
 _LEFT_OVER: Final = Decimal("1e-40")
 """Probability of all counts that are taken for the whole group."""
 _FEW: Final = 24
 """Members of a group of which no count is left out."""
-_FINE: Final = 512
-"""Counts before those that matter least are merged."""
 _MOST_DRAWN: Final = 2e4
 """Expected number of members drawn, beyond which the group counts as drawn altogether."""
 
@@ -82,23 +76,23 @@ def hypergeometric(size: int, batch: int, records: int) -> Counts:
         first = Decimal(1)
         for i in range(few):
             first *= Decimal(records - many - i) / (records - i)
-        rest = records - few - many
-        return _counts(first, lambda k: Decimal((few - k) * (many - k)) / ((k + 1) * (rest + k + 1)), few)
+        others = records - few - many
+        return _counts(first, lambda k: Decimal((few - k) * (many - k)) / ((k + 1) * (others + k + 1)), few)
 
 
 def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Counts:
-    smallest = Decimal(_SMALLEST)
+    smallest = Decimal(SMALLEST_WEIGHT)
     least = smallest if size < _FEW else _LEFT_OVER
-    masses, rest = [first], 1 - first
-    while len(masses) <= size and (rest > least or masses[-1] > least):
+    masses, beyond = [first], 1 - first
+    while len(masses) <= size and (beyond > least or masses[-1] > least):
         masses.append(masses[-1] * ratio(len(masses) - 1))
-        rest -= masses[-1]
+        beyond -= masses[-1]
     if len(masses) <= size:  # beyond the largest mass: what the difference leaves may be all rounding
         next_one = ratio(len(masses) - 1)
-        rest = max(masses[-1] * next_one / (1 - next_one) * (1 + Decimal("1e-30")), smallest)
+        beyond = max(masses[-1] * next_one / (1 - next_one) * (1 + Decimal("1e-30")), smallest)
     else:
-        rest = Decimal(0)
-    step = -(-len(masses) // _FINE)
+        beyond = Decimal(0)
+    step = -(-len(masses) // 512)  # before those that matter least are merged
     parts, waiting = list[list[float]](), Decimal(0)
     for k, mass in enumerate(masses):
         waiting += mass
@@ -108,11 +102,11 @@ def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Count
     below = None
     if len(parts) == len(masses) <= MAX_COMPONENTS:
         below = tuple((weight, k) for weight, k in parts)
-    if rest + waiting > 0:
-        parts.append([float(max(rest + waiting, smallest)), float(size)])
+    if beyond + waiting > 0:
+        parts.append([float(max(beyond + waiting, smallest)), float(size)])
     while len(parts) > MAX_COMPONENTS:  # where least is moved least
-        at = min(range(len(parts) - 1), key=lambda i: parts[i][0] * (parts[i + 1][1] - parts[i][1]))
-        parts[at + 1][0] += parts.pop(at)[0]
+        least_moved = min(range(len(parts) - 1), key=lambda i: parts[i][0] * (parts[i + 1][1] - parts[i][1]))
+        parts[least_moved + 1][0] += parts.pop(least_moved)[0]
     return Counts(tuple((weight, k) for weight, k in parts), below)
 
 
@@ -126,8 +120,8 @@ def _both(counts: Counts, pair: Callable[[Parts], Pair]) -> Pair:
 def contributed(noise: float, counts: Counts, relation: Relation) -> Pair:
     """Of a group whose members contribute to a sum as often as they are drawn."""
 
-    if noise > MOST:
-        above = contributed(MOST, counts, relation)
+    if noise > MOST_NOISE:
+        above = contributed(MOST_NOISE, counts, relation)
         return Apart(above.above if isinstance(above, Apart) else above, NOTHING)
 
     def pair(parts: Parts) -> Pair:
@@ -142,10 +136,10 @@ def swapped(noise: float, counts: Counts, relation: Relation) -> Pair:
     if relation not in ("replace_one", "zero_out"):
         return contributed(0.5 * noise, counts, "remove")
     below = contributed(noise if relation == "zero_out" else 0.5 * noise, counts, "remove")
-    known, lost = counts.above, 0.0
+    counted, lost = counts.above, 0.0
     if counts.below is not None and counts.below != counts.above:
-        known, lost = counts.below, counts.above[-1][0]
-    some = [(weight, 2.0 * k / noise) for weight, k in known if k > 0.0]
+        counted, lost = counts.below, counts.above[-1][0]
+    some = [(weight, 2.0 * k / noise) for weight, k in counted if k > 0.0]
     rate = min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
     pieces = symmetric_pieces if rate < 1.0 else sampled_pieces
     shares = [(weight / rate, pieces(mu, rate)) for weight, mu in some]
@@ -168,6 +162,6 @@ class _Swapped(Apart):
         parts = []
         for weight, k in some:
             removed = of_sampled_gaussian(np.asarray(0.5 * self._noise / k), np.asarray(rate), orders)
-            found = replaced_divergence(self._noise / k, rate, orders, removed) if rate < 1.0 else removed
-            parts.append((weight / rate, found))
+            bound = replaced_divergence(self._noise / k, rate, orders, removed) if rate < 1.0 else removed
+            parts.append((weight / rate, bound))
         return mean_of(orders, parts) * (1.0 + 1e-14)

@@ -15,7 +15,6 @@ the slot holds moves the sum by 2 at most.  Given the rest of the batch, and by 
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
@@ -24,14 +23,6 @@ from fastacct.core.relations import Relation, sensitivity
 from fastacct.losses.loss import Apart, Pair, legendre
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.losses.panels import PiecesPair, symmetric_pieces
-
-_POINTS: Final = 24
-"""Of a panel: with ellipses of sum of half-axes 4 the rule is off by 4^-48 of the largest value."""
-_MOST_PANELS: Final = 1 << 15
-_MUCH: Final = 37.0
-"""A logarithm of a moment beside which the two integrals are less than rounding."""
-_REACH: Final = 12.0
-"""Standard deviations, beyond which lies less than 1e-32."""
 
 
 def replaced(noise: float, rate: float, relation: Relation) -> Pair:
@@ -47,8 +38,8 @@ def poisson_sampled(noise: float, rate: float) -> Pair:
 
 def poisson_replaced(noise: float, rate: float) -> Pair:
     """The same, where the record is replaced."""
-    rest = (1.0 - rate, 0.0)
-    return MixturePair(Mixture(noise, (rest, (rate, 1.0)), (rest, (rate, -1.0))))
+    absent = (1.0 - rate, 0.0)
+    return MixturePair(Mixture(noise, (absent, (rate, 1.0)), (absent, (rate, -1.0))))
 
 
 def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells) -> Cells:
@@ -57,17 +48,18 @@ def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells
     With L the likelihood ratio of the base, 1 at x = 1, the moment is that of the base and more by the integral of
     L - L^alpha over x < 1, less by that of 1 - L^(1 - alpha) over x > 1.
     """
-    found = []
+    bounds = []
     for order, value in zip(
         orders.ravel().tolist(), np.broadcast_to(removed, orders.shape).ravel().tolist(), strict=True
     ):
         size = (order - 1.0) * value
-        more = _difference(noise, rate, order) if size < _MUCH else 1.0
+        # beside it the two integrals are less than rounding
+        added = _difference(noise, rate, order) if size < 37.0 else 1.0
         if size < 1.0:
-            found.append(math.log1p(max(math.expm1(size * (1.0 + 1e-15)) + more, 0.0)) / (order - 1.0))
+            bounds.append(math.log1p(max(math.expm1(size * (1.0 + 1e-15)) + added, 0.0)) / (order - 1.0))
         else:
-            found.append((size + math.log1p(more * math.exp(-min(size, 700.0)))) / (order - 1.0))
-    return np.array(found).reshape(orders.shape) * (1.0 + 1e-14)
+            bounds.append((size + math.log1p(added * math.exp(-min(size, 700.0)))) / (order - 1.0))
+    return np.array(bounds).reshape(orders.shape) * (1.0 + 1e-14)
 
 
 def _difference(noise: float, rate: float, order: float) -> float:
@@ -76,17 +68,17 @@ def _difference(noise: float, rate: float, order: float) -> float:
     # in the ellipses 2 |Im x| / variance is below 0.8 and below 1 / sqrt(order), |Im x| below noise, and L^order is
     # below exp(2.5) left of the first panel: the integrand is below 100 times the density's peak
     half = min(0.2 * variance, 0.5 * noise, 0.25 * variance / math.sqrt(order), 0.4 * variance / (order * rate))
-    far = 1.0 + _REACH * noise
-    n = math.ceil(far / (2.0 * half)) if half > 0.0 and far < 2.0 * half * _MOST_PANELS else 0
+    far = 1.0 + 12.0 * noise  # beyond it lies less than 1e-32
+    n = math.ceil(far / (2.0 * half)) if half > 0.0 and far < 2.0 * half * 2.0**15 else 0
     if n == 0:
         return 1.0
-    points, weights = legendre(_POINTS)
+    points, weights = legendre(24)  # with ellipses of sum of half-axes 4 the rule is off by 4^-48 of the largest value
     half = 0.5 * far / n
     t = ((2.0 * np.arange(n) + 1.0)[:, None] * half + half * points).ravel()
     weight = np.tile(half * weights, n) / (noise * math.sqrt(2.0 * math.pi))
-    left, right = (np.exp(-0.5 * ((1.0 + sign * t) / noise) ** 2) for sign in (-1.0, 1.0))
+    here, right = (np.exp(-0.5 * ((1.0 + sign * t) / noise) ** 2) for sign in (-1.0, 1.0))
     below = np.log1p(rate * np.expm1(-2.0 * t / variance))
     above = np.log1p(rate * np.expm1(np.minimum(2.0 * t / variance, 700.0)))
-    gained = float(np.sum(weight * left * np.exp(below) * -np.expm1(a * below)))
+    gained = float(np.sum(weight * here * np.exp(below) * -np.expm1(a * below)))
     lost = float(np.sum(weight * right * -np.expm1(-a * above)))
     return min(1.0, gained - lost + 1e-13 * (gained + lost) + 1e-24 / noise)

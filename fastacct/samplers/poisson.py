@@ -22,15 +22,15 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.extras import import_extra
-from fastacct.core.inputs import TINY, Cells
+from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import PADDING, at_least
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair
+from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, log_sample, pieces_of
 
 _FAR: Final = 30.0
-_MOST: Final = 300
+_LAST_ORDER: Final = 300
 """Largest order of the general bound; its cost grows with the square."""
 
 
@@ -61,11 +61,11 @@ def _sampled_atoms(base: Loss, rate: float, direction: str, is_upper: bool) -> A
     mass, loss = base.mass[keep], base.loss[keep] + side * (base.loss_error[keep] + base.slack)
     loss = loss + side * 2.0 * ROUNDING * np.abs(loss)
     value, error = _loss(loss, rate, direction)
-    rest, infinite, end = 0.0, 0.0, math.log1p(-rate)
+    missing, infinite, end = 0.0, 0.0, math.log1p(-rate)
     if direction == "remove":
         mass, of_q, relative = _mass(mass, loss, rate)
         total = math.fsum(of_q * (1.0 - side * relative))
-        rest = (1.0 - rate) * max(0.0, 1.0 - total) * (1.0 + side * 4.0 * ROUNDING)
+        missing = (1.0 - rate) * max(0.0, 1.0 - total) * (1.0 + side * 4.0 * ROUNDING)
         if not is_upper and total > 1.0:
             mass = mass / total
         mass = mass * (1.0 + side * (relative + 4.0 * ROUNDING))
@@ -74,10 +74,10 @@ def _sampled_atoms(base: Loss, rate: float, direction: str, is_upper: bool) -> A
             infinite = max(0.0, infinite + side * 1e-323)
         mass = np.maximum(mass + side * 1e-323, 0.0)  # products below 1e-307 have no relative accuracy
     else:
-        rest, end = base.infinite, -end
-    if rest > 0.0:
+        missing, end = base.infinite, -end
+    if missing > 0.0:
         value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))
-        mass = np.append(mass, rest)
+        mass = np.append(mass, missing)
     return Atoms(value, error, mass, infinite=min(infinite, 1.0))
 
 
@@ -89,8 +89,8 @@ class _SampledPair(Pair):
         self._rate = rate
 
     def pieces(self) -> Pieces | None:
-        whole = pieces_of(self._base)
-        return None if whole is None else whole.sampled(self._rate)
+        pieces = pieces_of(self._base)
+        return None if pieces is None else pieces.sampled(self._rate)
 
     def _made(self, one: Bracket, way: str) -> Bracket:
         sides = (one.upper, True), (one.lower, False)
@@ -123,9 +123,9 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
     holds; the sample never has more than the mechanism, `whole`.
     """
     gammaln = import_extra("scipy.special", "pld").gammaln
-    whole_orders = np.arange(2, _MOST + 1)
+    whole_orders = np.arange(2, _LAST_ORDER + 1)
     each = divergence(whole_orders.astype(np.float64))
-    scaled = np.full(_MOST + 1, np.inf)  # (alpha - 1) D at 0 (not used), 1, 2, ...
+    scaled = np.full(_LAST_ORDER + 1, np.inf)  # (alpha - 1) D at 0 (not used), 1, 2, ...
     scaled[:2] = 0.0
     for a in whole_orders[each < np.inf]:
         j = np.arange(2, a + 1)
@@ -141,21 +141,21 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
             with np.errstate(divide="ignore"):
                 terms = log_pmf + np.where(size < 100.0, np.log(gain), size + math.log(3.0))
             scaled[a] = float(np.logaddexp(0.0, terms.max() + math.log(float(np.sum(np.exp(terms - terms.max()))))))
-    at = np.minimum(orders, _MOST)
-    low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
-    share = at - low
+    nearest = np.minimum(orders, _LAST_ORDER)
+    low, high = np.floor(nearest).astype(int), np.ceil(nearest).astype(int)
+    share = nearest - low
     with np.errstate(invalid="ignore"):
         chord = np.where(share > 0.0, (1.0 - share) * scaled[low] + share * scaled[high], scaled[low]) / (orders - 1.0)
     least = np.minimum.accumulate((scaled[2:] / (whole_orders - 1.0))[::-1])[::-1]
-    found = np.minimum(chord, least[np.maximum(high - 2, 0)]) * (1.0 + 10.0 * PADDING)
-    return np.minimum(np.where(orders <= _MOST, found, np.inf), whole)
+    bound = np.minimum(chord, least[np.maximum(high - 2, 0)]) * (1.0 + 10.0 * PADDING)
+    return np.minimum(np.where(orders <= _LAST_ORDER, bound, np.inf), whole)
 
 
 def sampled_pure_epsilon(epsilon: float, rate: float, relation: Relation) -> float:
     """Pure epsilon of the sample of an epsilon-DP mechanism."""
-    whole = epsilon * (1.0 + 1e-15)  # below, its rounding may be most of what changes
+    padded = epsilon * (1.0 + 1e-15)  # below, its rounding may be most of what changes
     if relation == "add" and rate < 1.0:
-        return at_least(-math.log1p(rate * math.expm1(-whole)) * (1.0 + 2e-15 / (1.0 - rate)), min(whole, rate))
-    if whole < 700.0:
-        return at_least(math.log1p(rate * math.expm1(whole)) * (1.0 + 2e-15), min(whole, rate))
-    return whole if rate > 0.0 else 0.0
+        return at_least(-math.log1p(rate * math.expm1(-padded)) * (1.0 + 2e-15 / (1.0 - rate)), min(padded, rate))
+    if padded < 700.0:
+        return at_least(math.log1p(rate * math.expm1(padded)) * (1.0 + 2e-15), min(padded, rate))
+    return padded if rate > 0.0 else 0.0

@@ -17,40 +17,36 @@ from fastacct.core.relations import Relation, sensitivity
 from fastacct.losses.loss import NOTHING, Atoms, Bracket, Pair
 from fastacct.samplers.allocation import allocated
 
-_CELLS: Final = 256
-_MUCH: Final = 10.0
-"""Noise above which the largest step says less than the sum of all."""
-_REACH: Final = 7.0
-"""Standard deviations to both sides."""
-_OFF: Final = 4e-13
+_NDTR_OFF: Final = 4e-13
 """Of distribution functions, relative, and of their logarithms."""
-_LEAST: Final = 1e-200
+_LEAST_MASS: Final = 1e-200
 """Masses below it count as that, beside a larger one: losses are smaller then."""
 
 
 def from_below(noise: float, steps: int, relation: Relation) -> Pair:
     """The better one: where the mean loss of an epoch is larger."""
     moved = sensitivity(relation)
-    alike = (whole := allocated(noise / moved, steps)).pieces()
-    if noise > _MUCH:
-        return NOTHING if alike is None else whole
+    alike = (lattice := allocated(noise / moved, steps)).pieces()
+    if noise > 10.0:  # the largest step says less there than the sum of all
+        return NOTHING if alike is None else lattice
     opposed = _opposed(noise, steps, 2.0 - moved)
     cells = opposed.remove.lower.as_atoms()
     if alike is None or cells is None:
         return opposed
     loss, log_weight = alike.atoms[:, 0], alike.atoms[:, 1]
     is_more = float(np.sum(np.exp(log_weight + loss) * loss)) > float(np.sum(cells.mass * cells.loss))
-    return whole if is_more else opposed
+    return lattice if is_more else opposed
 
 
 def _opposed(noise: float, steps: int, mean: float) -> Pair:
     """In which cell the largest of the steps is, one of them 2 or this mean."""
-    edges = np.linspace(mean - _REACH * noise, 2.0 + _REACH * noise, _CELLS)
-    (p, p_off), (q, q_off) = (_masses((edges - one) / noise, edges / noise, steps) for one in (2.0, mean))
-    keep = ((p > _LEAST) | (q > _LEAST)) & (p_off < 1e-3) & (q_off < 1e-3)
-    p, q, p_off, q_off = np.maximum(p[keep], _LEAST), np.maximum(q[keep], _LEAST), p_off[keep], q_off[keep]
+    far = 7.0 * noise
+    edges = np.linspace(mean - far, 2.0 + far, 256)
+    (p, p_off), (q, q_off) = (_masses((edges - own) / noise, edges / noise, steps) for own in (2.0, mean))
+    keep = ((p > _LEAST_MASS) | (q > _LEAST_MASS)) & (p_off < 1e-3) & (q_off < 1e-3)
+    p, q, p_off, q_off = np.maximum(p[keep], _LEAST_MASS), np.maximum(q[keep], _LEAST_MASS), p_off[keep], q_off[keep]
     loss = np.log(p / q)
-    error = 1.01 * (p_off + q_off) + _OFF * (1.0 + np.abs(loss))
+    error = 1.01 * (p_off + q_off) + _NDTR_OFF * (1.0 + np.abs(loss))
 
     def side(at: Cells, mass: Cells, off: Cells) -> Bracket:
         return Bracket(Atoms(at, error, mass * (1.0 + off)), Atoms(at, error, mass * (1.0 - off)))
@@ -65,9 +61,9 @@ def _masses(own: Cells, other: Cells, steps: int) -> tuple[Cells, Cells]:
     log_below = log_ndtr(own) + (steps - 1.0) * log_ndtr(other)
     below = np.concatenate([[0.0], np.exp(log_below), [1.0]])
     above = np.concatenate([[1.0], -np.expm1(log_below), [0.0]])
-    off = _OFF * (1.0 + np.concatenate([[0.0], np.abs(log_below), [0.0]]))
+    off = _NDTR_OFF * (1.0 + np.concatenate([[0.0], np.abs(log_below), [0.0]]))
     is_low = below[1:] < 0.5
     mass = np.where(is_low, np.diff(below), -np.diff(above))
     most = np.where(is_low, below[1:] * off[1:] + below[:-1] * off[:-1], above[1:] * off[1:] + above[:-1] * off[:-1])
-    unknown = np.where(most > _LEAST, 1.0, 0.0)  # a difference that is all rounding is not known to be small
-    return mass, np.divide(most, mass, out=unknown, where=mass > _LEAST)
+    unknown = np.where(most > _LEAST_MASS, 1.0, 0.0)  # a difference that is all rounding is not known to be small
+    return mass, np.divide(most, mass, out=unknown, where=mass > _LEAST_MASS)

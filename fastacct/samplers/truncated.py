@@ -24,19 +24,16 @@ from fastacct.losses.loss import Apart, Pair
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.mixture_moments import mixture_moments
 from fastacct.losses.moments import drawn_moments
-from fastacct.losses.panels import PiecesPair, drawn, replaced_pieces, sampled_pieces, symmetric_pieces
+from fastacct.losses.panels import SMALLEST_WEIGHT, PiecesPair, drawn, replaced_pieces, sampled_pieces, symmetric_pieces
 from fastacct.losses.pieces import Pieces
 from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled
 
-_DIGITS: Final = 60
-_SMALLEST: Final = 1e-290
-"""A probability of truncation that is counted as an infinite loss: its products with masses would underflow."""
 _MOST_TERMS: Final = 10**6
 """Of a tail, a few seconds."""
 _BERNOULLI: Final = (12, -360, 1260, -1680, 1188)
 """Of Stirling's series: 1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - ..., whose next term is below 1e-31 for x > 400."""
 _HALF_LOG_TWO_PI: Final = Decimal("0.918938533204672741780329736405617639861397473637783412817")
-_OFF: Final = Decimal(10) ** -25
+_DECIMALS_OFF: Final = Decimal(10) ** -25
 """Relative error of the probabilities, by far, before they are rounded to floats."""
 
 
@@ -56,16 +53,16 @@ class Truncation(NamedTuple):
 @lru_cache(maxsize=1024)
 def truncation(rate: float, at_most: int, records: int) -> Truncation:
     """For 0 < rate <= 1 and 1 <= at_most < records."""
-    with localcontext(Context(prec=_DIGITS, Emin=-(10**17), Emax=10**17)):
+    with localcontext(Context(prec=60, Emin=-(10**17), Emax=10**17)):
         p, b, n = Decimal(rate), Decimal(at_most), Decimal(records)
         if rate == 1.0:
-            tau, rest, more = Decimal(1), Decimal(0), Decimal(1)
+            tau, below, above = Decimal(1), Decimal(0), Decimal(1)
         else:
-            (tau, rest), (more, _) = _tail(records - 1, p, at_most), _tail(records, p, at_most + 1)
-        swapped = b / n * more / tau
-        kept = rest * p + tau * swapped
-        taken, left, moved = (min(float_above(x * (1 + _OFF)), 1.0) for x in (tau, rest, swapped))
-        return Truncation(taken, left, moved, float_below(kept * (1 - _OFF)))
+            (tau, below), (above, _) = _tail(records - 1, p, at_most), _tail(records, p, at_most + 1)
+        swapped = b / n * above / tau
+        kept = below * p + tau * swapped
+        taken, left, moved = (min(float_above(x * (1 + _DECIMALS_OFF)), 1.0) for x in (tau, below, swapped))
+        return Truncation(taken, left, moved, float_below(kept * (1 - _DECIMALS_OFF)))
 
 
 def _tail(n: int, p: Decimal, k: int) -> tuple[Decimal, Decimal]:
@@ -83,8 +80,8 @@ def _tail(n: int, p: Decimal, k: int) -> tuple[Decimal, Decimal]:
         raise _too_large(n, p)
     for i in range(_MOST_TERMS):
         total += term
-        at = first + i if is_right else first - i
-        ratio = Decimal(n - at) / (at + 1) * odds if is_right else Decimal(at) / (n - at + 1) / odds
+        place = first + i if is_right else first - i
+        ratio = Decimal(n - place) / (place + 1) * odds if is_right else Decimal(place) / (n - place + 1) / odds
         term *= ratio
         if ratio < 1 and term <= enough * total * (1 - ratio):
             return (total, 1 - total) if is_right else (1 - total, total)
@@ -118,16 +115,16 @@ class _Drawn(PiecesPair):
 
     def moments(self, s: Cells, *, is_add: bool) -> Cells:
         """Of all losses, those too that are no data because they hardly ever occur."""
-        return drawn_moments([(weight, mixture_moments(one, s, is_add=is_add)) for weight, one in self._parts])
+        return drawn_moments([(weight, mixture_moments(mixture, s, is_add=is_add)) for weight, mixture in self._parts])
 
 
 def kept_at_most(noise: float, rate: float, given: Truncation, relation: Relation) -> Pair:
     """Losses under a relation, 0 < rate < 1, with some probability of truncation."""
-    whole = replaced_pieces if relation == "replace_one" else sampled_pieces
+    sampled = replaced_pieces if relation == "replace_one" else sampled_pieces
     swap = symmetric_pieces if relation in ("replace_one", "zero_out") else sampled_pieces  # its place stays a slot
-    parts = [(given.rest, whole(1.0 / noise, rate)), (given.tau, swap(2.0 / noise, given.replaced))]
-    lost = sum(weight for weight, _ in parts if weight < _SMALLEST)
-    rows = drawn([part for part in parts if part[0] >= _SMALLEST], lost)
+    parts = [(given.rest, sampled(1.0 / noise, rate)), (given.tau, swap(2.0 / noise, given.replaced))]
+    lost = sum(weight for weight, _ in parts if weight < SMALLEST_WEIGHT)
+    rows = drawn([sample for sample in parts if sample[0] >= SMALLEST_WEIGHT], lost)
     below = (poisson_replaced if relation == "replace_one" else poisson_sampled)(noise, given.kept)
     if swap is symmetric_pieces:
         return Apart(PiecesPair(rows), below)

@@ -39,9 +39,19 @@ class CheckReport(tuple[str, ...]):
     relations: tuple[Relation, ...]
     passed: tuple[str, ...]
     """The names of the checks that were finished."""
+    compared: dict[str, int]
+    """How many comparisons each of these made; 0 where the mechanism does not say what is compared."""
 
     def __str__(self) -> str:
-        rows = [f"{self.mechanism!r} passed {len(self.passed)} checks: {', '.join(self.relations)}", *self.passed]
+        rows = [f"{self.mechanism!r} passed {len(self.passed)} checks: {', '.join(self.relations)}"]
+        for kind in dict.fromkeys(map(_kind, self.passed)):
+            names = [name for name in self.passed if _kind(name) == kind]
+            times, under = sum(self.compared[name] for name in names), [name.partition(", ")[2] for name in names]
+            told = f"{times} comparison{'s' * (times != 1)} of {_COMPARED[kind]}" if times else "nothing to compare"
+            where = f" ({', '.join(under)})" if any(under) else ""
+            rows.append(f"{kind}{where}: {told}")
+        said = [name for name in _SAID if getattr(type(self.mechanism), name) is not getattr(Mechanism, name)]
+        rows.append(f"one release is described by {', '.join(said) or 'nothing'}{_ALONE if len(said) == 1 else ''}")
         rows += [f"not finished in time: {', '.join(self)}"] if self else []
         return "\n  ".join(rows)
 
@@ -118,25 +128,34 @@ def check_mechanism(
     end = math.inf if seconds is None else time.monotonic() + seconds
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
-    skipped, passed = list[str](), list[str]()
+    skipped, compared = list[str](), dict[str, int]()
     relations = mechanism.relations if neighbors is None else (neighbors,)
-    for name, questions in _checks(mechanism, relations, delta_bounds):
+    for name, one, questions in _checks(mechanism, relations, delta_bounds):
+        before = one.compared
         if progress is not None and time.monotonic() < end:
             progress(name)
         if any(time.monotonic() >= end for _ in itertools.chain([None], questions)):
             skipped.append(name)
         else:
-            passed.append(name)
+            compared[name] = one.compared - before
     report = CheckReport(skipped)
-    report.mechanism, report.relations, report.passed = mechanism, tuple(relations), tuple(passed)
+    report.mechanism, report.relations = mechanism, tuple(relations)
+    report.passed, report.compared = tuple(compared), compared
     return report
+
+
+def _kind(name: str) -> str:
+    """What a check compares, without the relation."""
+    kind = name.partition(", ")[0]
+    return "as under another relation" if kind.startswith("as ") else kind
 
 
 def _checks(
     mechanism: Mechanism, relations: Iterable[Relation], delta_bounds: Callable[..., Bounds]
-) -> Iterator[tuple[str, Iterator[None]]]:
-    """All checks by name, in order."""
-    yield "equality and refusals", contract.check_value(mechanism, delta_bounds)
+) -> Iterator[tuple[str, Contract, Iterator[None]]]:
+    """All checks by name, in order, with what counts their comparisons."""
+    by_value = Contract(mechanism, mechanism.relations[0], delta_bounds)
+    yield "equality and refusals", by_value, contract.check_value(by_value)
     first: dict[bytes, Contract] = {}
     asked: list[Contract] = []
     for relation in relations:
@@ -150,9 +169,9 @@ def _checks(
             if name == "composition" and is_part:
                 continue  # both directions were composed
             if known is one or (is_new and name not in _ANSWERS):
-                yield f"{name}, {relation}", check(one)
+                yield f"{name}, {relation}", one, check(one)
         if known is not one:
-            yield f"as {known.relation}, {relation}", contract.check_same(one, known)
+            yield f"as {known.relation}, {relation}", one, contract.check_same(one, known)
 
 
 _CHECKS: Final[dict[str, Callable[[Contract], Iterator[None]]]] = {
@@ -173,5 +192,36 @@ _CHECKS: Final[dict[str, Callable[[Contract], Iterator[None]]]] = {
     "composition": contract.check_composition,
     "epsilon and delta": contract.check_inverse,
 }
+_COMPARED: Final = {
+    "equality and refusals": "itself with others, and of relations that it lacks with a refusal",
+    "statements": "losses with those of the other direction, the divergence and the pure epsilon",
+    "sums over losses": "delta of one and two releases with sums over the losses",
+    "divergences by order": "divergences with each other, over orders",
+    "sampled Gaussian": "the sampled Gaussian that it is said to be with its losses",
+    "concentration": "rho of zCDP with the divergence at all orders",
+    "whole data set": "it on the whole data set with it as it is",
+    "what it consists of": "what `decompose` says with its own losses and divergence",
+    "alternatives": "the worst of its alternatives with what it says itself",
+    "directions": "adding or removing with the worse of both",
+    "samples": "Poisson samples at three rates with their definition",
+    "groups": "groups with as many changes one after the other",
+    "the same again": "what it says with what it says when asked again",
+    "as under another relation": "answers with those of a relation of which the same is said",
+    "curve": "delta with itself: bounds in order, falling and convex over epsilon",
+    "counts": "sums with products, arrays with cells, three releases with one",
+    "composition": "a composition with each of its parts",
+    "epsilon and delta": "epsilon at a delta with that delta, and with Rényi DP",
+}
+"""What each kind of check compares with what."""
+_ALONE: Final = " alone: what follows from it was compared, and no check knows whether it is so"
+_SAID: Final = (
+    "losses",
+    "divergence",
+    "divergence_given",
+    "pure_epsilon",
+    "concentration",
+    "sampled_gaussian",
+    "decompose",
+)
 _ANSWERS: Final = ("sums over losses", "curve", "counts", "composition", "epsilon and delta")
 """What follows from one release, by the verbs."""

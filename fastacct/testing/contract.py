@@ -80,8 +80,14 @@ class Contract(Record):
         except (TypeError, ValueError) as error:
             raise ContractError(f"{job!r}, neighbors = {self.relation!r}, delta_bounds: refused: {error}") from error
 
+    @property
+    def compared(self) -> int:
+        """How many comparisons were made."""
+        return int(self.__dict__.get("asked", 0))
+
     def require(self, holds: object, verb: str, what: str) -> None:
         """Refuse a mechanism for which something does not hold."""
+        self.__dict__["asked"] = self.compared + 1
         if not holds:
             raise ContractError(f"{self.mechanism!r}, neighbors = {self.relation!r}, {verb}: {what}")
 
@@ -199,11 +205,12 @@ class Contract(Record):
         return sorted({(law.total, law.loss.tobytes(), law.mass.tobytes()) for law in laws})
 
 
-def check_value(mechanism: Mechanism, delta_bounds: Callable[..., Bounds]) -> Iterator[None]:
+def check_value(first: Contract) -> Iterator[None]:
     """Equality, and relations that are not supported."""
+    mechanism, delta_bounds = first.mechanism, first.delta_bounds
     for other in ALL:
         contract = Contract(mechanism, other, delta_bounds)
-        contract.require(mechanism == mechanism, "==", "does not equal itself")
+        first.require(mechanism == mechanism, "==", "does not equal itself")
         contract.require(hash(mechanism) == hash(mechanism), "hash", "changes from call to call")
         _check_others(contract)
         if other in mechanism.relations:

@@ -130,9 +130,6 @@ void *fa_alloc_zeroed(size_t size);
 int fa_alloc_failed(void); /* whether an allocation of this thread was refused since the last call */
 void fa_alloc_limit(
     int64_t n); /* for tests: this thread's next n allocations succeed, the others fail; < 0: no limit */
-int fa_keep_begin(
-    void); /* 1: what kernels keep between calls is this caller's until fa_keep_end; nobody waits for it */
-void fa_keep_end(void);
 double fa_seconds(void); /* of a clock that only rises */
 
 /* Two certified intervals of one number that do not meet (fa_share in num/interval.h): one of them is wrong. */

@@ -70,18 +70,13 @@ int fa_alloc_failed(void)
 
 #if defined(_MSC_VER)
 #include <intrin.h>
-static volatile long keeping, disagreed;
+static volatile long disagreed;
 void fa_disagree(void) { _InterlockedExchange(&disagreed, 1); }
 int fa_disagreed(void) { return (int)_InterlockedExchange(&disagreed, 0); }
-int fa_keep_begin(void) { return !_InterlockedExchange(&keeping, 1); }
-void fa_keep_end(void) { _InterlockedExchange(&keeping, 0); }
 #else
-static char keeping;
 static int disagreed;
 void fa_disagree(void) { __atomic_store_n(&disagreed, 1, __ATOMIC_RELAXED); }
 int fa_disagreed(void) { return __atomic_exchange_n(&disagreed, 0, __ATOMIC_RELAXED); }
-int fa_keep_begin(void) { return !__atomic_test_and_set(&keeping, __ATOMIC_ACQUIRE); }
-void fa_keep_end(void) { __atomic_clear(&keeping, __ATOMIC_RELEASE); }
 #endif
 
 double fa_seconds(void)

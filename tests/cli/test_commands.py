@@ -227,14 +227,14 @@ def test_bad_usage_is_exit_code_2(words):
     assert call(words).exit_code == 2
 
 
-BY_WORD = ("audit", "verify", "sweep", "show", "check-loader", "budget", "completion", "conformance")
+BY_WORD = ("audit", "verify", "sweep", "show", "check-loader", "check-loop", "budget", "completion", "conformance")
 """Commands whose first word is no option; the last one has an example of its own."""
 
 
 def test_every_command_has_help_with_an_example():
     assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve", "show", "attack",
-            "certify", "verify",
-            "check-loader", "plan", "report", "budget", "conformance", "completion",
+            "certify", "verify", "guarantee",
+            "check-loader", "check-loop", "plan", "report", "budget", "conformance", "completion",
             "audit", "explore"} == COMMANDS.keys()  # fmt: skip
     for name in COMMANDS:
         result = call(f"{name} --help")

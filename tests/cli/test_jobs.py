@@ -156,6 +156,9 @@ def test_reports(file, tmp_path):
     assert answer(f"report {run} --delta 1e-6")["run"] == {
         "noise_multiplier": 1.0, "records": 50000, "batch_size": 512, "epochs": 30.0,
     }  # fmt: skip
+    assert call(f"report {run} --delta 1e-6 --format appendix").stdout.startswith(r"\paragraph{Privacy.} We train")
+    assert call(f"report {run} --delta 1e-6 --format card").stdout.startswith("## Privacy")
+    assert "has no suffix" in call(f"report {run} --delta 1e-6 --format card --write {tmp_path / 'r.md'}").stderr
     assert call(f"report {run} --delta 1e-6 --format markdown").stdout.startswith("# Privacy report")
     fields = "--subject Model --data-set Reviews --unit person --date 2026-11-28 --vouched-by Turing --clipping-norm 1"
     assert answer(f"report {run} --delta 1e-6 {fields}")["about"] == {

@@ -150,6 +150,18 @@ def test_what_has_no_labels_or_other_ones_is_refused():
         fa.dpsgd.epsilon(noise_multiplier=-NOISE, sample_rate=0.1, steps=1, delta=1e-5)
     with pytest.raises(TypeError, match="noise_multiplier is a DataArray, whose labels would be lost here"):
         fa.Gaussian(NOISE)
+    noise = pd.Series([1.0, 2.0], index=["a", "b"])
+    for lost in (
+        lambda: fa.Gaussian(noise),
+        lambda: fa.Gaussian(1.0) * noise.astype(int),
+        lambda: fa.epsilon(noise_multiplier=noise, sample_rate=0.1, steps=9, delta=1e-5),
+        lambda: fa.dpsgd.job(noise_multiplier=noise, sample_rate=0.1, steps=9),
+    ):
+        with pytest.raises(
+            TypeError, match=r"is a Series, whose labels would be lost here: give its \.values \(fastacct\.dps"
+        ):
+            lost()
+    assert fa.from_pmf(noise / 3.0, [0.5, 0.5]) == fa.from_pmf([1.0 / 3.0, 2.0 / 3.0], [0.5, 0.5]), "a list of outcomes"
     with pytest.raises(ValueError, match=r"noise_multiplier\[0\] = -0.8 is out of range"):
         fa.dpsgd.epsilon(noise_multiplier=(-NOISE).chunk(), sample_rate=0.1, steps=1, delta=1e-5).compute()
 

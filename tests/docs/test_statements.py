@@ -197,6 +197,7 @@ ROWS = [
     ("gradient.py", "1e-5 below 1", "tests/verbs/test_gradient.py"),
     ("gradient.py", "good to 2 to 6 digits", "tests/verbs/test_gradient.py"),
     ("gradient.py", "is not certified to 1e-6", gradients_of_what_is_certified),
+    ("guarantees/__init__.py", "differ by more than 1e-6", "tests/guarantees/test_guarantees.py"),
     ("losses/divergence.py", "checked against 50 digits", "tests/losses/test_divergence.py"),
     ("losses/loss.py", "good to 1e-13 only", "of NumPy: a reason for what is done, which the oracle checks"),
     ("losses/loss.py", "log tilt to 3 digits", "a search, which proves nothing: any tilt is valid"),

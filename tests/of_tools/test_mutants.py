@@ -38,8 +38,8 @@ def test_a_rule_that_no_test_notices_is_missed_and_says_so():
     code = """
 import sys
 from tests import take_out
-same = ("core/search.py", "_MOST: Final = 400", "_MOST: Final =  400", "core/search test_a_jump")
-none = ("core/search.py", "_MOST: Final = 400", "_MOST: Final = None", "core/search test_a_jump")
+same = ("core/search.py", "_MOST_TRIES: Final = 400", "_MOST_TRIES: Final =  400", "core/search test_a_jump")
+none = ("core/search.py", "_MOST_TRIES: Final = 400", "_MOST_TRIES: Final = None", "core/search test_a_jump")
 print([take_out.take_out([("fastacct", one)]) for one in (same, none)])
 """
     run = subprocess.run([sys.executable, "-c", code], cwd=take_out.ROOT, capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests import costs, near, tiers
 
 TABLE = {
-    "functions": {"a/test_a.py": {"test_b": 6.4}},
+    "functions": {"a/test_a.py": {"test_b": 6.3}},
     "dear": {"a/test_a.py": {"test_b[2]": 6.0, "test_c": 3.0}},
 }
 FILES = sorted(path.relative_to(costs.TESTS).as_posix() for path in costs.TESTS.rglob("test_*.py"))
@@ -122,14 +122,30 @@ def test_quick_has_a_fifth_of_the_examples():
     tiers.with_fewer_examples(lambda: None)  # which has no settings
 
 
-def test_of_a_function_quick_runs_the_cases_that_take_half_a_second():
+def test_of_a_function_quick_runs_the_cases_that_take_two_fifths_of_a_second():
     cases = [f"tests/a/test_a.py::test_b[{i}]" for i in range(300)]
     table = {"functions": {"a/test_a.py": {"test_b": 10.0, "test_c": 1.5}}, "dear": {"a/test_a.py": {"test_b[2]": 6.0}}}
     cheap = [one for one in cases if costs.is_cheap(table, one)]
-    assert 25 <= len(cheap) <= 50  # of four seconds beside the dear one
+    assert 15 <= len(cheap) <= 50  # of four seconds beside the dear one
     assert cases[2] not in cheap
     assert cheap == [one for one in cases if costs.is_cheap(table, one)]
     assert costs.is_cheap(table, "tests/a/test_a.py::test_c")  # Hypothesis may take five, of which quick has one
+
+
+def test_of_a_function_test_runs_the_cases_that_take_five_seconds():
+    dear = {"test_b[2]": 2.0, "test_b[3]": 3.0, "test_b[9]": 9.0, "test_c[30]": 30.0, "test_c[40]": 40.0}
+    table = {"functions": {"a/test_a.py": {"test_b": 29.0, "test_c": 70.0}}, "dear": {"a/test_a.py": dear}}
+    homes = {one: tiers.home(f"tests/a/test_a.py::{one}", table) for one in dear}
+    assert homes == {
+        "test_b[2]": "test",
+        "test_b[3]": "test",
+        "test_b[9]": "campaign",
+        "test_c[30]": "test",  # dear, but one of a function always runs
+        "test_c[40]": "campaign",
+    }
+    others = [f"tests/a/test_a.py::test_b[{i}]" for i in range(100, 400)]
+    assert 75 <= sum(tiers.home(one, table) == "campaign" for one in others) <= 225  # 15 s of them, of which 5 run
+    assert sum(tiers.home(one, table) == "quick" for one in others) <= 20
 
 
 def test_what_hypothesis_draws_is_dear_above_five_seconds(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import math
 
@@ -230,6 +231,19 @@ def test_unknown_bounds_are_shaded_and_not_drawn_as_lines():
     assert np.isfinite(axis.lines[0].get_ydata()).all()
 
 
+def test_no_line_runs_along_the_lower_edge():
+    """Curves that have come down end there; one that falls no further is drawn on."""
+    pytest.importorskip("matplotlib")
+    from fastacct import plot
+
+    step = fa.Gaussian(1.0).poisson(0.01) * 100
+    axis = plot.privacy_curves({"few": step, "many": step * 9, "level": fa.ApproxDP(0.5, 1e-4)}, points=21).axes[0]
+    drawn = [np.array([line.get_xdata(), line.get_ydata()], float) for line in axis.lines if len(line.get_xdata())]
+    last, floor = axis.get_xlim()[1], axis.get_ylim()[0]
+    assert [x.max() == last for x, _ in drawn] == [False, False, True, False, True, True]
+    assert all((y <= 0.98 * floor).sum() <= 3 for _, y in drawn), "points at the lower edge"
+
+
 def test_pictures_take_a_job_a_list_or_a_dict():
     pytest.importorskip("matplotlib")
     from fastacct import plot
@@ -250,7 +264,44 @@ def test_pictures_take_a_job_a_list_or_a_dict():
     one = plot.privacy_curves(fa.Gaussian(2.0).shuffled(4), neighbors="zero_out", points=5)
     (line,) = [line for line in one.axes[0].lines if len(line.get_xdata())]
     drawn = privacy_curve(fa.Gaussian(2.0).shuffled(4), "zero_out", points=5)
-    np.testing.assert_array_equal(line.get_ydata()[:-1], np.clip(drawn.log_delta_upper / math.log(10.0), -24, 0))
+    np.testing.assert_array_equal(line.get_ydata(), np.clip(drawn.log_delta_upper / math.log(10.0), -24, 0))
+
+
+KEYWORDS = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+
+
+def test_pictures_of_jobs_take_runs_by_their_keywords():
+    pytest.importorskip("matplotlib")
+    from fastacct import plot
+
+    job = fa.dpsgd.job(**KEYWORDS)
+    pictures = (
+        (plot.privacy_curves, {"points": 5}),
+        (plot.tradeoff, {}),
+        (plot.privacy_loss, {"smallest": 1e-3}),
+        (plot.budget, {"epsilon": 3.0, "delta": 1e-5}),
+    )
+    for draw, options in pictures:
+
+        def drawn(*jobs, **more):
+            axis = draw(*jobs, **options, **more).axes[0]  # noqa: B023
+            return [[*line.get_ydata()] for line in axis.lines if len(line.get_ydata())], [
+                (bar.get_height(), bar.get_width()) for bar in axis.patches
+            ]
+
+        assert drawn(job) == drawn(**KEYWORDS) == drawn(KEYWORDS) == drawn([KEYWORDS]) == drawn({"mine": KEYWORDS})
+        assert drawn({"a": job, "steps": job}) == drawn({"a": KEYWORDS, "steps": job})
+        with pytest.raises(TypeError, match=r"either (jobs|losses|releases) or the keywords of a run"):
+            draw(job, **options, **KEYWORDS)
+        with pytest.raises(TypeError, match="or the keywords of a run"):
+            draw(**options)
+        with pytest.raises(TypeError, match="did you mean 'noise_multiplier'"):
+            draw(**options, noise_multplier=1.0)
+        assert "noise_multiplier" in inspect.signature(draw).parameters, "for completion"
+    with pytest.raises(TypeError, match="epsilon is missing"):
+        plot.budget(job, delta=1e-5)
+    with pytest.raises(ValueError, match="empty"):
+        plot.tradeoff({})
 
 
 def call(words, *more):

@@ -1,5 +1,7 @@
 """Jobs as they are read: what is known of a record that is replaced by what is known of one removed and one added."""
 
+import math
+
 import numpy as np
 import pytest
 from mpmath import mp, mpf
@@ -36,3 +38,55 @@ def test_a_part_of_the_data_answers_as_it_does_alone():
     part = fa.Gaussian(0.035).poisson(0.18) * 7
     both = fa.delta_bounds(fa.Parallel(part, fa.Laplace(7e5) * 2), epsilon=0.3, neighbors="add")
     assert both == fa.delta_bounds(part, epsilon=0.3, neighbors="add")
+
+
+KNOWN = {
+    "gaussians": fa.Gaussian(1.0).poisson(0.01) * 1000 + fa.Gaussian(20.0),
+    "laplace": fa.Laplace(3.0) * 4,
+    "parts of the data": fa.Parallel(fa.Gaussian(1.0), fa.Laplace(2.0)) * 1,
+    "several cells": fa.Gaussian([2.0, 4.0]) * 10,
+}
+
+
+@pytest.mark.parametrize("other", [fa.Exponential(0.1) * 2, fa.RepeatedSelection(fa.Gaussian(9.0), mean=2.0) * 1])
+@pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
+def test_a_job_releases_at_least_what_its_known_mechanisms_do(known, other):
+    """Of a selection a class is bounded, and nothing from below: the rest of a job proves its lower end by itself."""
+    for bounds, low, target in (
+        (fa.epsilon_bounds, fa.epsilon_lower, {"delta": np.array([[1e-5], [1e-9]])}),
+        (fa.delta_bounds, fa.delta_lower, {"epsilon": np.array([[0.1], [0.7]])}),
+    ):
+        found, alone = bounds(known + other, **target), low(known, **target)
+        assert (found.lower == np.minimum(alone, found.upper)).all()
+        assert (found.lower > 0.0).all()
+        assert (found.lower < found.upper).all()
+        one = bounds((known + other).cell(0), **{name: float(value[1, 0]) for name, value in target.items()})
+        assert (one.lower, one.upper) == (found.lower[1, 0], found.upper[1, 0])
+    assert fa.epsilon_lower(other, delta=1e-5) == 0.0
+    assert np.max(fa.epsilon_lower(known * 0 + other, delta=1e-5)) == 0.0
+
+
+@pytest.mark.parametrize("neighbors", ["add", "remove", "add_remove"])
+def test_a_selection_that_is_in_the_job_reaches_its_lower_end(neighbors):
+    """Report noisy max of two scores as a table, which the class of that epsilon has: between the ends of the class."""
+    first = math.exp(0.05) / (1.0 + math.exp(0.05))
+    table, noise = fa.from_pmf([first, 1.0 - first], [1.0 - first, first]), fa.Gaussian(2.0).poisson(0.1) * 20
+    truth = fa.epsilon_bounds(table + noise, delta=1e-6, neighbors=neighbors)
+    found = fa.epsilon_bounds(fa.Exponential(0.1) + noise, delta=1e-6, neighbors=neighbors)
+    assert 0.5 * found.upper < found.lower <= truth.upper
+    assert truth.lower <= found.upper
+
+
+@pytest.mark.parametrize("known", [KNOWN["gaussians"], KNOWN["laplace"], KNOWN["several cells"]])
+def test_an_attack_on_the_known_mechanisms_is_one_on_the_whole_job(known):
+    fpr, whole = np.array([[0.001], [0.01], [0.1], [1.0]]), known + fa.Exponential(0.1)
+    true, false = fa.tpr_at_fpr_bounds(whole, fpr), fa.tradeoff_bounds(whole, fpr)
+    of_part = fa.tpr_at_fpr_bounds(known, fpr), fa.tradeoff_bounds(known, fpr)
+    assert (true.lower == np.minimum(of_part[0].lower, true.upper)).all()
+    assert (false.upper == np.maximum(of_part[1].upper, false.lower)).all()
+    assert (true.lower[:3] > fpr[:3]).all()
+    assert (true.lower <= true.upper).all()
+    assert (false.lower <= false.upper).all()
+    assert (true.upper == fa.tpr_at_fpr(whole, fpr)).all()
+    alone = fa.tpr_at_fpr_bounds(fa.Exponential(0.1), 0.01)
+    assert alone.lower == 0.01 < alone.upper

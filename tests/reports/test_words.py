@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 import fastacct as fa
-from fastacct.reports.written import FORMATS
+from fastacct.reports.numbers import KNOWN, POISSON
+from fastacct.reports.written import FORMATS, in_six_digits
 from fastacct.testing.examples import examples
 
 RUN = {"noise_multiplier": 1.0408, "records": 50_000, "batch_size": 512, "epochs": 30}
@@ -121,9 +122,73 @@ def test_the_paragraph_of_a_paper():
         "records, 30 epochs (2,930 steps), gradients clipped to norm 1.5; every step samples each record independently "
         "(Poisson).",
         r"Everything released satisfies ($\varepsilon$, $\delta$)-differential privacy with "
-        r"$\varepsilon$ $\leq$ 3.41 at $\delta$ = 10$^{-6}$.",
+        r"$\varepsilon$ $\leq$ 3.41 at $\delta$ = 10$^{-6}$, for data sets that differ by adding or removing one "
+        "record.",
     ]
-    assert "adding or removing one record (one record is one person)" in told
+    assert "compare two such data sets (one record is one person)" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "shorter"),
+    [
+        ("sample rate 0.010309278350515464, 970 steps", "sample rate 1/97, 970 steps"),
+        ("poisson(sample_rate=0.0035840000000000001)", "poisson(sample_rate=0.003584)"),
+        ("epsilon=1.2345678901e-07; scale 0.01024", "epsilon=1.23457e-07; scale 0.01024"),
+        ("1,234,567 records, 2930 steps, fastacct 0.3.0", "1,234,567 records, 2930 steps, fastacct 0.3.0"),
+    ],
+)
+def test_parameters_in_a_paper_have_six_digits(text, shorter):
+    assert in_six_digits(text) == shorter
+
+
+def test_a_rate_of_many_digits_is_whole_in_a_report_and_short_in_a_paper():
+    found = fa.report(noise_multiplier=1.1, sample_rate=1 / 97, steps=970, delta=1e-6)
+    assert "sample rate 1/97, 970 steps" in found.render("appendix")
+    assert "sample_rate=0.010309278350515464" in found.part("How it was computed").sentences[1]
+
+
+@pytest.mark.parametrize("mechanism", [fa.Gaussian(0.9), fa.Gaussian(1.7).poisson(0.1) * 99, fa.Laplace(0.3)])
+def test_the_factor_is_that_of_the_epsilon_beside_it(mechanism):
+    shown, sentence = (fa.report(mechanism, delta=1e-6).part("What is guaranteed").sentences[i] for i in (0, 1))
+    epsilon, factor = number(re.search(r"ε ≤ (\S+) at", shown)[1]), number(re.search(r"e\^ε = (\S+)", sentence)[1])
+    assert math.exp(epsilon) <= factor <= 1.01 * math.exp(epsilon)
+
+
+def test_assumptions_about_the_gradient_and_the_seed():
+    """Of batches whose size is public it may be divided by it."""
+    for run, secret in ((RUN, True), (RUN | {"sampling": "shuffled", "neighbors": "zero_out"}, False)):
+        assumed = " ".join(words for words, _ in fa.report(**run, delta=1e-6).part("What is assumed").rows)
+        assert "no batch normalization" in assumed
+        assert "the seed of the random numbers" in assumed
+        assert ("divided by a fixed number" in assumed) is secret
+
+
+def test_shuffled_batches_are_compared_with_poisson_ones_and_need_not_be_secret():
+    found = fa.report(**RUN, sampling="shuffled", neighbors="zero_out", delta=1e-6)
+    rows = {words.split(":")[0]: (epsilon, tpr) for words, epsilon, tpr in found.part("What would change it").rows}
+    plain = fa.report(**RUN, delta=1e-6)
+    assert number(rows["Poisson batches"][0]) == pytest.approx(plain.numbers["epsilon"], rel=1e-2)
+    assert found.numbers["what_if"][POISSON] == (
+        plain.numbers["epsilon"],
+        pytest.approx(plain.numbers["tpr_at_fpr"][0.01], rel=1e-9),
+    )
+    assert "stays secret" not in "".join(words for words, _ in found.part("What is assumed").rows[:3])
+    assert KNOWN not in found.numbers["what_if"]
+    assert KNOWN in plain.numbers["what_if"]
+
+
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        (fa.Exponential(0.1), "is at most 0.0981. Only an upper bound is known of Exponential, so"),
+        (fa.Exponential(0.1) + fa.Gaussian(4.0), "Exponential; the lower end is what the rest"),
+        (fa.Gaussian(4.0), "The calculation is exact"),
+        (fa.Gaussian(1.0).shuffled(9), "and may be well below the latter"),
+    ],
+)
+def test_why_there_is_no_lower_end_is_said(job, told):
+    neighbors = "zero_out" if "shuffled" in repr(job) else "add_remove"
+    assert told in fa.report(job, delta=1e-5, neighbors=neighbors).part("What is guaranteed").sentences[-1]
 
 
 FIELDS = {
@@ -206,7 +271,10 @@ def test_averages_are_called_averages():
     assert "on average at most 5.12 %" in found.render("html")
     assumed = dict(found.part("What is assumed").rows)
     shuffled = next(text for words, text in assumed.items() if words.startswith("How batches are drawn"))
-    assert shuffled == "The numbers do not hold. Of shuffled batches at most 99.9 % is proved, which promises nothing."
+    assert shuffled == (
+        "The numbers do not hold. If the loader shuffles, next to nothing is promised: "
+        "99.9 % of the used records may be recognized, if 1 % of the unused are wrongly suspected."
+    )
 
 
 @pytest.mark.parametrize(
@@ -252,3 +320,21 @@ def test_large_epsilons_are_whole_numbers_rounded_up():
 def test_advantage_is_delta_at_epsilon_0():
     for job in (fa.Laplace(2.0) * 3, fa.Gaussian(1.0).poisson(0.1) * 9):
         assert fa.report(job, delta=1e-6).numbers["advantage"] == fa.advantage(job)
+
+
+def test_groups_of_what_is_one_record_are_no_people_with_several_records():
+    """Where a record is a person, a group of five is five persons."""
+    rows, people = (fa.report(**RUN, delta=1e-6, unit=unit) for unit in ("row", "person"))
+    assert "Of people with 5 records" in rows.render("html")
+    assert "Of groups of 5 records" in people.render("html")
+    assert "people with" not in str(people)
+    assert people.part("If several records belong together").columns[0] == "records, each one person"
+    assert (
+        rows.part("If several records belong together").rows == people.part("If several records belong together").rows
+    )
+
+
+def test_the_head_of_a_page_names_the_relation():
+    for neighbors, words in (("add_remove", "adding or removing one record"), ("replace_one", "replacing one record")):
+        head = fa.report(fa.Gaussian(4.0), delta=1e-6, neighbors=neighbors).render("html").split("<section>")[0]
+        assert f"for data sets that differ by {words}</small>" in head

@@ -283,10 +283,29 @@ def test_a_report_prints_what_was_checked():
     assert report == ()
     assert len(report.passed) == len(set(report.passed)) >= 17
     assert str(report).startswith(f"PureDP(epsilon=0.3) passed {len(report.passed)} checks: remove\n")
-    assert all(name in repr(report) for name in report.passed)
+    assert all(name.partition(", ")[0] in repr(report) for name in report.passed)
+    rows = dict(row.strip().split(": ", 1) for row in str(report).splitlines()[1:-1])
+    of_sums = report.compared["sums over losses, remove"]
+    assert rows["sums over losses (remove)"] == (
+        f"{of_sums} comparisons of delta of one and two releases with sums over the losses"
+    )
+    assert of_sums > 3
+    assert rows["alternatives (remove)"] == "nothing to compare"
+    assert str(report).endswith("one release is described by losses, pure_epsilon")
     late = check_mechanism(fa.PureDP(0.3), neighbors="remove", seconds=1e-9)
     assert late
     assert not late.passed
     assert f"not finished in time: {late[0]}, " in str(late)
     with pytest.raises(TypeError, match="mechanism must be a mechanism"):
         check_mechanism(fa.PureDP)
+
+
+def test_a_report_says_that_losses_are_stated_once():
+    class Once(fa.Mechanism):
+        def losses(self, relation):
+            return fa.Laplace(2.0).losses(relation)
+
+    told = str(check_mechanism(Once(), neighbors="add")).splitlines()[-1]
+    assert told.strip().startswith(
+        "one release is described by losses alone: what follows from it was compared, and no"
+    )

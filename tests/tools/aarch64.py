@@ -45,7 +45,7 @@ SAME, SAME_PART = 1e-12, 1e-5
 SAME_NOISE = 1e-9
 """... and what calibration finds (docs/algorithms/calibration.md)."""
 RELATIONS = ("add_remove", "add", "remove")
-SUMS = {"line 0": (4, 2), "line 2": (4, 3), "lattice": (1, 10), "moments": (1, 30)}
+SUMS = {"line 0": (4, 2), "line 2": (4, 3), "moments": (1, 30)}
 """Programs of tests/kernels/sums and kinds of lines: seed, and how many.  In 113 bits, by software, under emulation."""
 
 

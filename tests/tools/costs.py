@@ -25,7 +25,9 @@ TABLE = TESTS / "costs.json"
 #: Slow to import, and so imported before the first test that uses them pays for all.
 LIBRARIES = ("mpmath", "scipy.stats", "numba", "xarray", "pandas", "zarr", "dask.array", "matplotlib.pyplot")
 #: Process time of a case that `make quick` runs, and of all that it runs of a function with such cases.
-LIMIT, SHARE = 1.0, 0.5
+LIMIT, SHARE = 1.0, 0.4
+#: Process time of all cases of a function that `make test` runs.
+MOST = 5.0
 #: Examples of Hypothesis that `make quick` has one of.
 FEWER = 5
 
@@ -45,17 +47,40 @@ def read() -> Table:
 
 
 def is_cheap(table: Table, nodeid: str) -> bool:
-    """Whether a case is of those of its function that together take half a second: drawn by their names.
+    """Whether a case is of those of its function that together take 0.4 s: drawn by their names.
 
     One that was never measured is cheap.
     """
     file, case = named(nodeid)
-    dear, function = table["dear"].get(file, {}), case.partition("[")[0]
-    if case in dear or case == function:
-        return case not in dear
-    others = sum(cost for one, cost in dear.items() if one.startswith(f"{function}["))
-    seconds = table["functions"].get(file, {}).get(function, 0.0) - others
-    return crc32(case.encode()) % max(1, math.ceil(seconds / SHARE)) == 0
+    return case not in table["dear"].get(file, {}) and is_drawn(table, file, case, SHARE)
+
+
+def is_affordable(table: Table, nodeid: str) -> bool:
+    """Whether a case is of those of its function that together take five seconds: the cheap ones, then by their cost.
+
+    At least one of the dear cases is.
+    """
+    file, case = named(nodeid)
+    dear = dear_cases(table, file, case)
+    if case not in dear:
+        return is_drawn(table, file, case, MOST)
+    before = sum(cost for one, cost in dear.items() if (cost, one) < (dear[case], case))
+    return before == 0.0 or before + dear[case] <= MOST
+
+
+def dear_cases(table: Table, file: str, case: str) -> dict[str, float]:
+    """The cases of the function of a case that take more than a second, and what they take."""
+    function = case.partition("[")[0]
+    return {one: cost for one, cost in table["dear"].get(file, {}).items() if one.partition("[")[0] == function}
+
+
+def is_drawn(table: Table, file: str, case: str, seconds: float) -> bool:
+    """Whether a case is drawn when the cheap cases of its function may take some seconds together."""
+    function = case.partition("[")[0]
+    if case == function:
+        return True
+    whole = table["functions"].get(file, {}).get(function, 0.0) - sum(dear_cases(table, file, case).values())
+    return crc32(case.encode()) % max(1, math.ceil(whole / seconds)) == 0
 
 
 def spent() -> float:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from fastacct.core.bounds import Bounds
-from fastacct.losses.loss import ROUNDING, Bracket, Part
+from fastacct.core.inputs import ROUNDING
+from fastacct.losses.loss import Bracket, Part
 from fastacct.losses.measure import GridMeasure, Lowered
 from fastacct.losses.mixture import mixture_bracket
 from fastacct.readers.grid.reader import Grid

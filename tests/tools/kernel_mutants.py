@@ -7,7 +7,6 @@ kernel_hook.py what draws a line.  All rows take 15 to 35 minutes.
 """
 
 SUMS = "kernels/direct_sums test_bounds_of_a_line_hold and "
-ROWS = "kernels/direct_sums test_bounds_of_the_rows"
 MOMENTS, MIXTURE, SUMMED = (
     "kernels/direct_sums test_bounds_of_the_moments",
     "renyi/mixture_moments.h",
@@ -108,11 +107,6 @@ MUTANTS = (
      "fa_cap_low_apart(job, eps, ref) + 0.0 *", SUMS + "few and added"),
     ("line/capped_chernoff.h", "return fa_min(lost < 0.1 ? 1.2 * lost : INFINITY,", "return fa_min(0.0 * lost,",
      SUMS + "few and added"),
-    # rows of a lattice
-    ("line/many_steps.h", "    run->relative += count * row->error;", "", ROWS),
-    ("line/many_rows.h", "fa_cap_rounding_plain(block, line, sqrt(c * c + t * t),", "0.0 * fa_max(c,", ROWS),
-    ("line/many_rows.h", "    row->error = exp(c * block->kappa) *", "    row->error =", ROWS),
-    ("line/many_rows.h", "log(r.one * (1.0 + 1e-10 * (1.0 + fabs(r.k)))", "log(r.one * (1.0 - 1e-10)", ROWS),
     ("line/mixture_tail.h", "most = average + sqrt(variance)", "most = 0.5 * average", SUMS + "group and not added"),
     ("line/mixture_tail.h", "return fa_min(2.0 * exp(size), FA_CAP_LONGER * first / (s->h * fall));", "return 0.0;",
      SUMS + "added and group"),

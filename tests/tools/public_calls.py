@@ -42,6 +42,11 @@ OPEN = {
 CALLS = {
     fa.plan: {"epsilon": 3.0, "delta": 1e-5, "batch_size": [10], "records": 100, "epochs": [1]},
     fa.report: {"delta": 1e-5, **DPSGD},
+    fa.guarantee: {"delta": 1e-5, **DPSGD},
+    fa.plot.privacy_curves: DPSGD,
+    fa.plot.tradeoff: DPSGD,
+    fa.plot.privacy_loss: DPSGD,
+    fa.plot.budget: {"epsilon": 3.0, "delta": 1e-5, **DPSGD},
     fa.curve.privacy_curve: DPSGD,
     fa.curve.tradeoff_curve: DPSGD,
     fa.network_gain: {"mechanism": fa.RandomWalk(8.0, 3), "delta": 1e-5},
@@ -102,7 +107,7 @@ def good_call(path, function, word):
     if function in CALLS:
         given = dict(CALLS[function])
         if word == "bins" and function is not fa.plan:
-            given = ({"delta": 1e-5} if function is fa.report else {}) | ALLOCATED
+            given = {name: given[name] for name in ("delta", "epsilon") if name in given} | ALLOCATED
         elif word == "bins":
             given |= {"sampling": "allocation"}
     else:

@@ -1,8 +1,8 @@
 """Which tests run when: `pytest --tier=quick` and the other tiers.  python -m tests.tiers lists what `make test` lacks.
 
-make quick     cases of at most a second of process time, of each function for half a second, and what QUICK names
+make quick     cases of at most a second of process time, of each function for 0.4 s, and what QUICK names
                (tests/costs.json has the seconds)
-make test      all but form and campaigns
+make test      of every function the cases that take five seconds together, one at least, and what WHOLE names
 make lint      form of the code: rooms, imports, types, words of messages
 make docs      form of the pages: links, sentences, tables, examples
 make campaign  all that is not form, and what CAMPAIGN names; Hypothesis at random
@@ -34,11 +34,7 @@ FORM = {
 
 PAIRS = "whole/test_compositions.py::test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less"
 SUMS = "whole/test_compositions.py::test_divergences_of_all_pairs_of_examples_add_up"
-VERBS = "whole/test_all_verbs.py::test_arrays_are_one_by_one_and_refusals_plain"
-LAPLACE = "verbs/test_jit.py::test_laplace_noise_of_any_scale_is_the_built_in"
-TABLES = "verbs/test_privacy_loss.py::test_300_random_pairs_of_tables"
-MOMENTS = "verbs/test_moments.py::test_second_moments_of_300_random_pairs"
-SQUARES = "mechanisms/test_batches.py::test_all_records_next_to_where_squares_overflow_are_answered"
+COMPILED = "kernels/test_c_interface.py::"
 ORACLE = "the oracle against itself; its values are stored"
 #: Too dear for every change: how a case begins, and what stands in for it.
 CAMPAIGN = {
@@ -49,25 +45,13 @@ CAMPAIGN = {
     f"{SUMS}[0-zero_out]": "three other relations",
     f"{SUMS}[1-": "a third of the pairs",
     f"{SUMS}[2-": "a third of the pairs",
-    f"{VERBS}[1-": "every other target, of each job others",
-    f"{LAPLACE}[0.3-difference]": "two other scales",
-    f"{LAPLACE}[2.0-difference]": "two other scales",
-    f"{LAPLACE}[50.0-difference]": "two other scales",
-    f"{LAPLACE}[500.0-difference]": "the loss at this scale",
-    **{f"{TABLES}[{block}]": "the first hundred" for block in range(2, 6)},
-    **{f"{MOMENTS}[{block}]": "the first hundred" for block in range(2, 6)},
-    f"{SQUARES}[1e+154-zero_out]": "it is asked at 1e300",
-    f"{SQUARES}[1e+300-replace_one]": "it is asked at 1e154",
-    "mechanisms/compiled/test_extremes.py::test_selections_of_compiled": "that both are in a process",
-    "kernels/line/test_added_steps.py::test_the_usual_line_is_the_oracle_s[three steps]": "five and ten steps",
+    f"{COMPILED}test_so_it_has_at_the_best_level": "a program without Python at the least level",
+    f"{COMPILED}test_without_vectors_only": "the kernels on Arm, compiled without vectors",
     "reference/test_exact.py::test_both_directions": ORACLE,
     "reference/test_exact.py::test_contour_": ORACLE,
     "reference/test_exact.py::test_directions_obey": ORACLE,
     "reference/test_exact.py::test_epsilon_inverts": ORACLE,
     "reference/test_truths.py::test_a_sample_is_reproduced": ORACLE,
-    "kernels/loss/test_windows.py::test_few_steps_need_no_grid[2]": "1 and 300 steps",
-    "kernels/loss/test_windows.py::test_few_steps_need_no_grid[7]": "1 and 300 steps",
-    "kernels/loss/test_windows.py::test_few_steps_need_no_grid[40]": "1 and 300 steps",
 }
 
 #: In quick whatever they cost: they notice what special tests do not (a direction, a count, a
@@ -79,8 +63,10 @@ QUICK = (
     "kernels/test_direct_sums.py::test_bounds_of_a_line_hold",
     "kernels/test_direct_sums.py::test_bounds_of_losses_that_are_data_hold",
     "kernels/test_direct_sums.py::test_bounds_of_the_moments_of_mixtures_hold",
-    "kernels/test_direct_sums.py::test_bounds_of_the_rows_of_a_lattice_hold",
 )
+
+#: In test whatever they cost: every mechanism keeps the contract.
+WHOLE = ("testing/test_contract.py::test_contract[",)
 
 
 def home(nodeid: str, table: costs.Table) -> str:
@@ -91,7 +77,9 @@ def home(nodeid: str, table: costs.Table) -> str:
             return target
     if case.startswith(tuple(CAMPAIGN)):
         return "campaign"
-    return "quick" if costs.is_cheap(table, nodeid) or case.startswith(QUICK) else "test"
+    if costs.is_cheap(table, nodeid) or case.startswith(QUICK):
+        return "quick"
+    return "test" if costs.is_affordable(table, nodeid) or case.startswith(WHOLE) else "campaign"
 
 
 def runs(tier: str, nodeid: str, table: costs.Table) -> bool:

@@ -30,6 +30,16 @@ def test_parts_of_the_data_are_rows_of_which_the_largest_answers():
     assert other.endswith(f", {fa.epsilon(fa.Laplace(1.0) * 2, delta=1e-5)!r}]")
 
 
+def test_where_the_lower_end_of_a_selection_is_from_is_said():
+    noise = fa.Gaussian(1.0).poisson(0.01) * 1000
+    why = fa.explain(fa.Exponential(0.1) + noise, delta=1e-5)
+    assert why.lower == fa.epsilon_lower(noise, delta=1e-5)
+    assert dict(why.readers)["the other mechanisms, from below"] == (
+        f">= {why.lower!r}, as only an upper bound is known of Exponential(epsilon=0.1)"
+    )
+    assert "from below" not in str(fa.explain(noise, delta=1e-5))
+
+
 @pytest.mark.parametrize(
     ("accountant", "job", "named"),
     [

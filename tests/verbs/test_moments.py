@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.moments import smallest_tau
+from fastacct.core.deltas import smallest_tau
 from fastacct.readers import moments
 from tests.verbs.test_privacy_loss import law, random_pair, renyi
 

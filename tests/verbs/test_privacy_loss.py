@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.moments import second_moment
+from fastacct.core.deltas import second_moment
 
 
 def law(p, q, count):

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import ROUNDING, Answers, Pair
+from fastacct.losses.loss import Answers, Pair
 from fastacct.losses.pieces import Pieces
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled

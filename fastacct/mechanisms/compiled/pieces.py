@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.losses.pieces import PANEL, Lost, Pieces, Table
 from fastacct.mechanisms.compiled.table import at_nodes, cut_evenly, locked
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastacct.core.bounds import Found, Status, judged
+from fastacct.core.inputs import ROUNDING
 from fastacct.core.search import crossing
-from fastacct.losses.loss import ROUNDING, Index
+from fastacct.losses.loss import Index
 from fastacct.mechanisms.compiled.table import Table, locked
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket
+from fastacct.losses.loss import Atoms, Bracket
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.compiled.mechanism import Compiled

@@ -85,18 +85,6 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
     return i;
 }
 
-/* whether a job is on a lattice first (line/many_steps.h): different sampled Gaussians, and Gaussians beside them */
-static int fa_is_many(const fa_job *job)
-{
-    int b;
-    if (job->n_blocks < FA_MANY_LEAST || job->n_data > 0)
-        return 0;
-    for (b = 0; b < job->n_blocks; b++)
-        if (job->n_q[b])
-            return 0;
-    return 1;
-}
-
 static int64_t fa_exact_job(const fa_job *job, const fa_cells *at, const fa_question *ask, double seconds,
                             const fa_answers *out)
 {
@@ -107,15 +95,7 @@ static int64_t fa_exact_job(const fa_job *job, const fa_cells *at, const fa_ques
     (void)fa_alloc_failed();
     if (!fa_exact_init(&e, (int)ask->ways))
         return FA_NO_MEMORY;
-    if (fa_is_many(job) && (e.many = fa_many_new(job->n_blocks, e.directions))) {
-        if (fa_job_blocks(&e, job, e.many))
-            e.job = job;
-        else {
-            fa_many_free(e.many);
-            e.many = NULL;
-        }
-    }
-    released = e.job || fa_job_blocks(&e, job, NULL);
+    released = fa_job_blocks(&e, job);
     for (i = 0; i < at->n && !fa_is_late(i, end); i++) {
         if (!released && !fa_alloc_failed())
             fa_give_nothing(i, ask->quantity, out);

@@ -6,7 +6,6 @@
 #include "../kernels.h"
 #include "../line/capped_bound.h"
 #include "../line/flat.h"
-#include "../line/many_steps.h"
 #include "../renyi/order_search.h"
 #include "one_step.h"
 
@@ -45,15 +44,12 @@ typedef struct {
     fa_pieces *pieces;     /* likewise */
     fa_flat_lines flat[2]; /* of jobs in which nothing decays */
     fa_test zero[2];       /* delta(0) as fa_threshold sees it, in the direction asked and in the other; 1: not yet */
-    fa_many *many;         /* different sampled Gaussians: their lattice, which is asked first, or NULL ... */
-    const fa_job *job;     /* ... and whose blocks are not there yet, or NULL */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
 {
     fa_cap_work_free(e->capped);
     fa_cap_work_free(e->capped + 1);
-    fa_many_free(e->many);
     free(e->pairs);
     free(e->pieces);
     fa_flat_lines_free(e->flat);
@@ -195,18 +191,17 @@ FA_FUNC int fa_job_data(fa_exact *e, const fa_job *job, fa_dd *end)
     return e->pieces != NULL;
 }
 
-/* the blocks of a job; many: only sampled Gaussians are expected, and they go there, or NULL.  0: nothing is released,
- * they are not for there, or there is no memory */
-static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
+/* the blocks of a job; 0: nothing is released, or there is no memory */
+static int fa_job_blocks(fa_exact *e, const fa_job *job)
 {
     const double *weight = job->weight, *mean = job->mean;
     int b, d, used = 0, lone = 0, n = job->n_blocks;
-    double *counts = many ? NULL : fa_alloc(sizeof(double) * (size_t)(n + 1));
+    double *counts = fa_alloc(sizeof(double) * (size_t)(n + 1));
     fa_dd end[2] = {{0.0, 0.0}, {0.0, 0.0}}, mu2 = {0.0, 0.0}; /* 50,000 different Gaussians lose no digit */
-    e->symmetric = !many;
+    e->symmetric = 1;
     e->total = 0.0;
     e->pairs = counts ? fa_alloc(sizeof(fa_pair) * 2 * (size_t)(n + 1)) : NULL;
-    if (!many && (!e->pairs || !fa_job_data(e, job, end))) {
+    if (!e->pairs || !fa_job_data(e, job, end)) {
         free(counts);
         return 0;
     }
@@ -222,11 +217,6 @@ static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
             lone = 1;
             continue;
         }
-        if (many) {
-            fa_many_add(many, sigma / mean[0], weight[0], count);
-            end[1] = fa_dd_add_d(end[1], -count * log1p(-weight[0]));
-            continue;
-        }
         e->symmetric &= fa_job_pairs(sigma, n_p, n_q, weight, mean, pair[0], pair[1]);
         for (d = 0; d < 2; d++)
             end[d] = fa_pair_grows(pair[d]) || !(end[d].hi < INFINITY) ? fa_dd_make(INFINITY, 0.0)
@@ -235,10 +225,8 @@ static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
         counts[used++] = count;
     }
     for (d = 0; d < 2; d++)
-        e->end[d] = lone || (many && d == 0) ? INFINITY : end[d].hi;
+        e->end[d] = lone ? INFINITY : end[d].hi;
     e->mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi; /* more than nothing */
-    if (many)
-        return fa_many_ready(many, e->mu2, e->end[1]);
     memmove(e->pairs + used, e->pairs + n, sizeof(fa_pair) * (size_t)used);
     e->n_blocks = used;
     e->symmetric &= !e->n_data || job->mirrored;
@@ -247,14 +235,6 @@ static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
     e->apart = fa_job_apart(e, counts);
     free(counts);
     return used > 0 || lone || e->n_data;
-}
-
-/* the blocks of a job that has been on its lattice alone */
-FA_FUNC void fa_exact_open(fa_exact *e)
-{
-    if (e->job)
-        (void)fa_job_blocks(e, e->job, NULL);
-    e->job = NULL;
 }
 
 /* whether the job is one step, for which there is a closed form */

@@ -110,13 +110,6 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         r.upper = -INFINITY;
         return r;
     }
-    if (e->many && eps > 0.0 && fa_many_log_delta_way(e->many, way, eps, &r)) {
-        e->capped[way].certified = 0; /* no line of an earlier target settles this one */
-        e->slope = e->many->slope;
-        return r;
-    }
-    r.lower = -INFINITY, r.upper = 0.0;
-    fa_exact_open(e);
     if (e->only_gaussian)
         return fa_gaussian_log_delta_of(e, eps);
     if (fa_is_one_step(e))
@@ -211,12 +204,6 @@ FA_FUNC fa_interval fa_ended_eps(fa_exact *e, int way, double log_delta)
 FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
     fa_interval r = {0.0, INFINITY};
-    if (e->many && fa_many_eps_way(e->many, way, log_delta, &r)) {
-        e->capped[way].certified = 0;
-        return r;
-    }
-    r.lower = 0.0, r.upper = INFINITY;
-    fa_exact_open(e);
     if (e->only_gaussian || fa_is_one_step(e))
         return fa_closed_eps(e, way, log_delta);
     if (e->capped[way].job.n == 0)
@@ -240,8 +227,6 @@ FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
 FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
 {
     if (e->symmetric || eps >= e->end[1] * (1.0 + 8.0 * FA_EPS))
-        return 1;
-    if (e->many && fa_many_add_is_below(e->many, eps, log_delta))
         return 1;
     if (fa_is_one_step(e))
         return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;

@@ -1,4 +1,4 @@
-"""Second moments of the privacy loss, and the standard of the subgaussian that it stays below."""
+"""What curves of deltas say of a privacy loss: moments, chances, quantiles, the subgaussian that it stays below."""
 
 from __future__ import annotations
 
@@ -9,35 +9,24 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, Self, Ty
 
 import numpy as np
 
-from fastacct.accountants.question import plain_bounds
-from fastacct.core.bounds import Bounds, status_of
+from fastacct.core.bounds import Bounds, status_of, unwrapped
 from fastacct.core.inputs import MAX_ORDER, Cells
 from fastacct.core.search import WIDTH, boundary, excess
 
 LARGEST: Final = 700.0
 """Losses beyond this, on either side, are only known to be there."""
-_INTERVALS: Final = 4096
 COARSER: Final = 8
 """Times fewer intervals where only upper bounds are known, which rounding to chords hardly moves."""
-_SEEN: Final = 1e-15
-"""Delta up to which the integrals are taken; beyond it Chernoff's bound."""
-_TAIL_ORDERS: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 _ROUNDED: Final = 1e-9
 """What is added for the rounding of the sums."""
-_NEAREST: Final = 10.0 ** np.arange(-2.5, 0.1, 0.25)
-"""Exponents s below which the second derivative bounds the standard, over the loss's standard deviation."""
 _RATIO: Final = 1.003
-_HALVINGS: Final = 6
+_REFINEMENTS: Final = 6
 """From the first intervals of exponents to those."""
 _MOST_STEPS: Final = 1e3
 STEPS: Final = np.geomspace(1e-8, 0.3, 12)
 """Distances between two deltas, over the size of a loss, whose difference bounds a slope: the best of them is taken."""
-_FALL: Final = 4.0
-"""No step is better over which delta falls by the exponential of more than this."""
-_FEWEST: Final = 4
 LESS: Final = 0.5
 """Part of a chance whose epsilon says how fast delta falls."""
-_NEAREST_LOSS: Final = 1e-13
 _FARTHEST: Final = 0.5 * MAX_ORDER
 
 Curve = Callable[[Cells], tuple[Cells, Cells]]
@@ -79,16 +68,16 @@ def larger(ask: Callable[Concatenate[Loss, Asked], Answer]) -> Callable[Concaten
     def each(loss: Loss, /, *given: Asked.args, **named: Asked.kwargs) -> Answer:
         if not loss.ways:
             return ask(loss, *given, **named)
-        found = [ask(one, *given, **named) for one in loss.ways]
-        first, second = (np.maximum.reduce([one[i] for one in found]) for i in (0, 1))
-        return bounded(first, second) if isinstance(found[0], Bounds) else Concentration(float(first), float(second))
+        answers = [ask(way, *given, **named) for way in loss.ways]
+        first, second = (np.maximum.reduce([answer[i] for answer in answers]) for i in (0, 1))
+        return bounded(first, second) if isinstance(answers[0], Bounds) else Concentration(float(first), float(second))
 
     return each
 
 
 def bounded(lower: Cells | float, upper: Cells | float) -> Bounds:
     """Plain bounds with their status."""
-    return plain_bounds(Bounds(lower, upper, status_of(lower, upper)))
+    return unwrapped(Bounds(lower, upper, status_of(lower, upper)))
 
 
 def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], is_tight: bool) -> tuple[float, float]:
@@ -97,24 +86,24 @@ def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], 
     E_Q[f(P/Q)] = the integral over x > 1 of f''(x) delta(log x) + x^-3 f''(1/x) delta'(log x), f = x log^2 x: weights
     2 (e + 1) and 2 (1 - e) exp(-e) of e = log x.  Both deltas are convex in x: chords from above, prolonged ones below.
     """
-    reach, left = _reach(deltas)
+    reach, delta_there = _reach(deltas)
     # beyond: delta(e) <= exp((alpha - 1) (D_alpha - e))
-    rest = 0.0 if left == 0.0 else math.inf
-    for alpha in _TAIL_ORDERS if rest else ():
-        a, found = alpha - 1.0, renyi(alpha)
-        if math.isfinite(found) and a * (found - reach) < 500.0:
-            rest = min(rest, 2.0 * math.exp(a * (found - reach)) * ((reach + 1.0) / a + 1.0 / (a * a)))
-    many = _INTERVALS if is_tight and rest < math.inf else _INTERVALS // COARSER
+    beyond = 0.0 if delta_there == 0.0 else math.inf
+    for alpha in (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0) if beyond else ():
+        a, bound = alpha - 1.0, renyi(alpha)
+        if math.isfinite(bound) and a * (bound - reach) < 500.0:
+            beyond = min(beyond, 2.0 * math.exp(a * (bound - reach)) * ((reach + 1.0) / a + 1.0 / (a * a)))
+    many = 4096 // (1 if is_tight and beyond < math.inf else COARSER)
     own = _weighted(deltas, reach, many, lambda e: 2.0 * e + e * e, lambda e: 2.0 * e * np.exp(e))
     back = _weighted(other, _reach(other)[0], many, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e)
     lost = 2.0 * back[2] * math.exp(-back[2]) * back[3] * (1.0 + 1e-9)
-    return max(own[0] + back[0] - lost, 0.0), own[1] + back[1] + rest
+    return max(own[0] + back[0] - lost, 0.0), own[1] + back[1] + beyond
 
 
 def _reach(curve: Curve) -> tuple[float, float]:
     """An epsilon from which on delta is next to nothing, or the largest one; an upper bound of delta there."""
     reach = 1.0
-    while reach < LARGEST and curve(np.array([reach]))[1][0] > _SEEN:
+    while reach < LARGEST and curve(np.array([reach]))[1][0] > 1e-15:
         reach *= 2.0
     reach = min(2.0 * reach, LARGEST)  # Chernoff's bound is small there, too
     return reach, float(curve(np.array([reach]))[1][0])
@@ -125,10 +114,10 @@ def _weighted(curve: Curve, reach: float, many: int, whole: Weight, first: Weigh
 
     `whole` and `first` are antiderivatives, in e = log x, of w(x) and of x w(x), w of one sign on both sides of e = 1.
     """
-    at = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
-    at[np.argmin(np.abs(at - 1.0))] = 1.0  # no interval has both signs
-    low, high = curve(at)
-    least, most = _by_chords(at, low, high, np.diff(whole(at[:-1])), np.diff(first(at[:-1])))
+    epsilon = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
+    epsilon[np.argmin(np.abs(epsilon - 1.0))] = 1.0  # no interval has both signs
+    low, high = curve(epsilon)
+    least, most = _by_chords(epsilon, low, high, np.diff(whole(epsilon[:-1])), np.diff(first(epsilon[:-1])))
     slack = _ROUNDED * np.abs(most)
     return float(np.sum(least - slack)), float(np.sum(most + slack)), reach, float(high[-2])
 
@@ -175,10 +164,10 @@ def chances(at: Cells, low: Cells, high: Cells, side: int) -> Cells:
         # times exp(epsilon), so that nothing overflows
         slope = (low[..., :1] - high[..., 1:]) / np.expm1(at[..., 1:] - at[..., :1])
     if side:
-        found = (high[..., :1] + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
+        bound = (high[..., :1] + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
     else:
-        found = (low[..., :1] + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
-    return np.asarray(np.clip(found, 0.0, 1.0))
+        bound = (low[..., :1] + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
+    return np.asarray(np.clip(bound, 0.0, 1.0))
 
 
 def quantile_ends(
@@ -194,7 +183,8 @@ def quantile_ends(
     start, wide, steps = min(near[0], LARGEST), 0.1, STEPS
     if steep < math.inf:
         wide = 1.1 * math.log1p(steep) / steep
-        steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < _FALL)), _FEWEST)]
+        # no step is better over which delta falls by the exponential of more
+        steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < 4.0)), 4)]
     upper = _end(exceeds, 1, chance, start, wide, steps)
     if only_upper:
         return -math.inf, upper
@@ -216,18 +206,18 @@ def _end(
     sign = 1.0 if side else -1.0
 
     def level(loss: float, steps: Cells) -> float:
-        found = exceeds(np.array(loss), side, steps)
-        return sign * excess(float(found.min() if side else found.max()), target)
+        end = exceeds(np.array(loss), side, steps)
+        return sign * excess(float(end.min() if side else end.max()), target)
 
     at_start = exceeds(np.array(start), side, all_steps)
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
-    found = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
-    if abs(found) >= LARGEST:
-        return found
-    further = found - sign * max(4.0 * WIDTH * abs(found), _NEAREST_LOSS)
+    end = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
+    if abs(end) >= LARGEST:
+        return end
+    further = end - sign * max(4.0 * WIDTH * abs(end), 1e-13)
     if level(further, all_steps) > 0.0:
-        return found
-    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - found))
+        return end
+    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end))
 
 
 def _first_end(level: Callable[[float], float], sign: float, start: float, wide: float) -> float:
@@ -236,12 +226,12 @@ def _first_end(level: Callable[[float], float], sign: float, start: float, wide:
     level, last = cache(level), start
     way = sign if level(start) > 0.0 else -sign
     while True:
-        at = min(max(last + way * wide, -LARGEST), LARGEST)
-        if (level(at) > 0.0) != (level(start) > 0.0):
-            return boundary(level, (min(last, at), max(last, at)), "the chance")
-        if abs(at) == LARGEST:
-            return way * math.inf if way == sign else at
-        last, wide = at, 8.0 * wide
+        place = min(max(last + way * wide, -LARGEST), LARGEST)
+        if (level(place) > 0.0) != (level(start) > 0.0):
+            return boundary(level, (min(last, place), max(last, place)), "the chance")
+        if abs(place) == LARGEST:
+            return way * math.inf if way == sign else place
+        last, wide = place, 8.0 * wide
 
 
 def smallest_tau(
@@ -258,19 +248,19 @@ def smallest_tau(
         return np.asarray(np.maximum(upper(s) - np.minimum(s * mean.lower, s * mean.upper), 0.0))
 
     near, start = math.inf, 0.0
-    for s in (_NEAREST / deviation).tolist():
+    for s in (10.0 ** np.arange(-2.5, 0.1, 0.25) / deviation).tolist():
         if 2.0 * s > _FARTHEST:
             break  # losses so small that no order resolves them
-        found = 0.0
+        curvature = 0.0
         for t in (s, -s):
             least = max(lower(t) - max(t * mean.lower, t * mean.upper), 0.0)
             with np.errstate(over="ignore", invalid="ignore"):
                 second = float(
                     (np.expm1(above(np.array([2.0 * t]))[0]) - 2.0 * math.expm1(min(least, 700.0))) / (s * s)
                 )
-            found = math.inf if math.isnan(second) else max(found, second)
-        if found < near:
-            near, start = found, s
+            curvature = math.inf if math.isnan(second) else max(curvature, second)
+        if curvature < near:
+            near, start = curvature, s
     if math.isinf(near):
         return math.inf
     end = min(max(_MOST_STEPS / deviation, _MOST_STEPS), _FARTHEST)
@@ -283,15 +273,15 @@ def smallest_tau(
 def _supremum(growth: Weight, side: float, start: float, end: float, known: float) -> float:
     """At least what is known, and 2 g(s)/s^2 of one sign of s for |s| from start to end: by g at the outer ends of
     intervals.  Those in which it may be larger than at all points are halved until their ends are `_RATIO` apart."""
-    wide = math.log(_RATIO) * 2.0**_HALVINGS
-    at = start * np.exp(wide * np.arange(math.ceil(math.log(end / start) / wide) + 1.0))
-    value = growth(side * at)
-    low, high, here, there = at[:-1], at[1:], value[:-1], value[1:]
+    wide = math.log(_RATIO) * 2.0**_REFINEMENTS
+    order = start * np.exp(wide * np.arange(math.ceil(math.log(end / start) / wide) + 1.0))
+    value = growth(side * order)
+    low, high, here, there = order[:-1], order[1:], value[:-1], value[1:]
     best = 0.0
-    for halving in range(_HALVINGS + 1):
+    for halving in range(_REFINEMENTS + 1):
         best = max(best, float(np.max(here / (low * low))), float(np.max(there / (high * high))))
         bound = 2.0 * there / (low * low)
-        is_open = (bound > max(known, 2.0 * best * _RATIO * _RATIO)) & (halving < _HALVINGS)
+        is_open = (bound > max(known, 2.0 * best * _RATIO * _RATIO)) & (halving < _REFINEMENTS)
         known = max(known, float(np.max(bound[~is_open], initial=0.0)))
         if not is_open.any():
             break

@@ -1,0 +1,274 @@
+"""What is proved of a training loop that a script has, and the line that takes its guarantee away."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from math import ceil
+from typing import Any, Final, NamedTuple
+
+from fastacct.core.relations import Relation
+from fastacct.core.rounding import digits_down, digits_up
+from fastacct.dpsgd import epsilon_bounds
+from fastacct.run import Run
+from fastacct.scripts import engines, others, trainers
+from fastacct.scripts.found import Given, Loop, asked
+from fastacct.scripts.loops import is_single
+from fastacct.scripts.names import Script
+from fastacct.scripts.tree import UnclearError
+
+_WORDS: Final = (
+    ("make_private",),
+    ("PrivacyEngine(", "attach("),
+    ("OpacusDPTrainer(",),
+    ("tensorflow_privacy", "DP"),
+    ("jax_privacy", "Sampling("),
+    ("jax_privacy", "DPKerasConfig("),
+    ("optax", "dpsgd("),
+    ("optax", "differentially_private_aggregate("),
+    ("flwr", "Clipping("),
+    ("flwr", "LocalDpMod("),
+    ("DataLoader", "grad"),
+)
+"""Words of which one row stands in every script with a private loop."""
+_NOISE: Final = re.compile(r"(?:randn_like|normal_?|Normal|gauss)\s*\(")
+_READERS: Final[dict[str, Callable[[Script, ast.Call, Given], Loop | None]]] = {
+    "make_private": engines.opacus,
+    "make_private_with_epsilon": engines.opacus,
+    "PrivacyEngine": engines.attached,
+    "OpacusDPTrainer": trainers.dp_transformers,
+    "DPModel": others.tf_privacy,
+    "DPSequential": others.tf_privacy,
+    "DPKerasConfig": others.jax_keras,
+    "dpsgd": others.optax,
+    "differentially_private_aggregate": others.optax,
+    "LocalDpMod": others.flower,
+}
+_BY_END: Final = (("Optimizer", others.tf_privacy), ("Sampling", others.jax_selection), ("Clipping", others.flower))
+
+
+class Finding(NamedTuple):
+    """What is said of one training loop."""
+
+    line: int
+    framework: str
+    sampling: str
+    """The sampler; empty where it is asked for."""
+    neighbors: str
+    epsilon: float | None
+    """Certified upper bound, or None where something is asked for."""
+    epsilon_lower: float | None
+    """Certified lower bound, or None where there is none."""
+    poisson: float | None
+    """What Poisson batches would have: the number that does not hold where a line breaks it."""
+    target: float | None
+    """The epsilon that the script asks its framework for."""
+    breaks: tuple[int, str] | None
+    """The line that takes the guarantee away, and what stands there."""
+    asks: Mapping[str, str]
+    """What must be given, as an option, and why."""
+    inputs: Mapping[str, float]
+    defaults: Mapping[str, object]
+    """Defaults of the script's own command line that were taken."""
+    notes: tuple[str, ...]
+    call: str
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """The finding in words, one sentence a line."""
+        sampler = self.sampling.replace("_", " ") or "not clear"
+        lines = [f"line {self.line}: {self.framework.replace('_', '-')}; batches: {sampler}"]
+        if self.breaks:
+            lines += [f"  line {self.breaks[0]}: {self.breaks[1]}: {self._verdict()}"]
+        elif self.epsilon is not None:
+            lines += [f"  epsilon: {self._interval()}, neighbors: {self.neighbors}"]
+        elif self.target is not None:
+            lines += [f"  epsilon: the script asks for {self.target:g}, of Poisson batches"]
+        if self.epsilon is not None:
+            shown = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.inputs.items())
+            lines += [f"  read: {shown}"]
+        if self.defaults and self.epsilon is not None:
+            shown = ", ".join(f"{name} {value}" for name, value in self.defaults.items())
+            lines += [f"  defaults of its command line, if none is given there: {shown}"]
+        lines += [f"  {note}" for note in self.notes] if self.epsilon is not None else []
+        for why in dict.fromkeys(self.asks.values()):
+            names = ", ".join(f"--{name.replace('_', '-')}" for name, one in self.asks.items() if one == why)
+            lines += [f"  {'check each loop by itself' if names == '--one loop' else f'give {names}'} ({why})"]
+        return [*lines, f"  then: {self.call}"] if self.call else lines
+
+    def _interval(self) -> str:
+        """The bounds, rounded outward."""
+        assert self.epsilon is not None
+        upper = digits_up(self.epsilon)
+        if self.epsilon_lower is None:
+            return f"at most {upper}"
+        lower = digits_down(self.epsilon_lower)
+        return f"at most {upper}" if self.sampling == "poisson" else f"{lower} to {upper}"
+
+    def _verdict(self) -> str:
+        """What holds for whom."""
+        known = self.target if self.target is not None else self.poisson
+        number = "the framework's number" if known is None else digits_up(known)
+        loop = f"this loop: {self._interval()}" if self.epsilon is not None else "not for this loop"
+        return f"{number} holds for Poisson batches; {loop}"
+
+
+def is_worth_reading(text: str) -> bool:
+    """Whether a private loop may be in a script: a quick look at its words."""
+    rows = [row for row in _WORDS if all(word in text for word in row)]
+    return rows != [] and (rows != [_WORDS[-1]] or _NOISE.search(text) is not None)
+
+
+def check(text: str, **given: Any) -> list[Finding]:
+    """What holds for the training loops of a script, without running it.
+
+    **Guarantee.** A number is given only where sampler, noise, batch size, records, epochs and delta are sure from the
+    text, or given.  It holds then for the loop as it is written, with gradients that are clipped by the framework; a
+    default of the script's own command line is said, as it may be overridden.  All else is asked for.
+
+    Parameters
+    ----------
+    text : str
+        A Python script.
+    **given
+        Numbers that the script does not say, or that count before its own: noise_multiplier, records, batch_size,
+        epochs, delta; and `batches`, a sampler where it is not clear: "poisson", "shuffled" ...
+
+    Returns
+    -------
+    list of Finding
+        One for each loop; empty where there is none.
+
+    Raises
+    ------
+    SyntaxError, ValueError
+        Where the text is no Python.
+
+    Examples
+    --------
+    >>> text = '''
+    ... from opacus import PrivacyEngine
+    ... model, optimizer, loader = PrivacyEngine().make_private(
+    ...     module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=1.1, max_grad_norm=1.0
+    ... )
+    ... for epoch in range(20):
+    ...     for x, y in loader:
+    ...         loss(model(x), y).backward()
+    ...         optimizer.step()
+    ... '''
+    >>> (found,) = check(text)
+    >>> found.sampling, sorted(found.asks)
+    ('poisson', ['batch_size', 'delta', 'records'])
+    >>> (found,) = check(text, batch_size=512, records=50_000, delta=1e-6)
+    >>> round(found.epsilon, 2)
+    2.51
+    """
+    if not is_worth_reading(text):
+        return []
+    try:
+        script = Script(text)
+        loops = _loops(script, {name: value for name, value in given.items() if value is not None})
+        return [_answered(loop) for loop in sorted(loops, key=lambda one: one.line)]
+    except (RecursionError, MemoryError):
+        raise ValueError("nested too deeply to be read") from None
+
+
+def _loops(script: Script, given: Given) -> list[Loop]:
+    """The training loops of a script; several of them are asked about one by one."""
+    found: list[Loop] = []
+    for call in script.calls:
+        name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+        read = _READERS.get(name) or next((one for end, one in _BY_END if name.endswith(end)), None)
+        is_method = name.startswith("make_private") and not isinstance(call.func, ast.Attribute)
+        if read is None or is_method or script.qualified(call.func).endswith("keras_api.make_private"):
+            continue
+        loop = read(script, call, given)
+        if loop is not None and loop.framework != "flower" and (why := is_single(script, call)):
+            loop = Loop(script, loop.framework, call, given)
+            loop.asks = {"one loop": why}
+        if loop is not None and script.hidden:
+            loop = Loop(script, loop.framework, call, given)
+            asked(loop, UnclearError(script.hidden[0], "this may set any name"))
+        found += [loop] if loop is not None else []
+    if not found:
+        made = (trainers.by_hand(script, one, given) for one in ast.walk(script.tree) if isinstance(one, ast.For))
+        found = [one for one in made if one is not None]
+    if len(found) > 1:
+        for loop in found:
+            loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
+    return found
+
+
+def _answered(loop: Loop) -> Finding:
+    """The bounds of a loop that is understood."""
+    values, asks = loop.values, dict(loop.asks)
+    lower: float | None = None
+    upper: float | None = None
+    poisson: float | None = None
+    needed = [name for name in _needed(loop) if name not in values]
+    if not asks and not needed and loop.sampling and not loop.call:
+        runs = _runs(loop, loop.sampling)
+        bounds = [epsilon_bounds(**run, delta=values["delta"]) for run in runs]
+        upper, lower = max(float(one.upper) for one in bounds), min(float(one.lower) for one in bounds)
+        is_whole = float(values.get("epochs", 1)).is_integer()
+        lower = lower if loop.lower_holds and is_whole else None
+        if loop.breaks:
+            runs = _runs(loop, "poisson")
+            poisson = max(float(epsilon_bounds(**run, delta=values["delta"]).upper) for run in runs)
+    asks |= {name: asks.get(name, "it is not found") for name in needed if name not in asks and not loop.call}
+    return Finding(
+        loop.line,
+        loop.framework,
+        loop.sampling,
+        _relation(loop.sampling) if loop.sampling else "",
+        upper,
+        lower,
+        poisson,
+        loop.target,
+        loop.breaks,
+        asks,
+        {name: values[name] for name in (*_needed(loop), "delta") if name in values},
+        dict(loop.script.defaults),
+        tuple(loop.notes),
+        loop.call,
+    )
+
+
+def _needed(loop: Loop) -> tuple[str, ...]:
+    """The numbers without which there is no bound."""
+    if "one loop" in loop.asks:
+        return ()
+    if "sample_rate" in loop.values or "steps" in loop.values:
+        return "noise_multiplier", "sample_rate", "steps", "delta"
+    if loop.sampling == "fixed_order" and not loop.breaks:
+        return "noise_multiplier", "epochs", "delta"
+    return "noise_multiplier", "records", "batch_size", "epochs", "delta"
+
+
+def _relation(sampling: str) -> Relation:
+    """The relation under which a number of a sampler is proved, the first one that `loader_guide` names."""
+    return "zero_out" if sampling in ("shuffled", "fixed_order") else "add_remove"
+
+
+def _runs(loop: Loop, sampling: str) -> list[Run]:
+    """The run as `fastacct.dpsgd` takes it; two of them where it is not known whether the last batch is left out."""
+    values = loop.values
+    noise: Run = {"noise_multiplier": values["noise_multiplier"], "neighbors": _relation(sampling)}
+    if "sample_rate" in values:
+        return [noise | {"sample_rate": values["sample_rate"], "steps": values["steps"]}]
+    records, batch, epochs = values["records"], values["batch_size"], values["epochs"]
+    if sampling == "fixed_order":
+        return [noise | {"sample_rate": 1.0, "steps": ceil(epochs)}]
+    fewest, most = max(1, records // batch), -(-records // batch)
+    if sampling == "poisson" and loop.framework == "opacus" and not loop.is_told:
+        lengths = {None: {fewest, most}, True: {fewest}, False: {most}}[loop.drop_last]
+        return [noise | {"sample_rate": 1 / one, "steps": ceil(epochs * int(1 / (1 / one)))} for one in lengths]
+    sizes: Run = {"records": records, "batch_size": batch}
+    if sampling in ("poisson", "shuffled"):
+        whole = epochs if sampling == "poisson" else ceil(epochs)
+        return [noise | sizes | {"batch_size": min(batch, records), "epochs": whole, "sampling": sampling}]
+    steps = ceil(epochs) * (fewest if loop.drop_last else most)
+    return [noise | sizes | {"steps": steps, "sampling": sampling}]

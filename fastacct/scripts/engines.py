@@ -1,0 +1,203 @@
+"""What scripts say to engines: to Opacus, also before 1.0 and in Lightning, and to private-transformers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Final
+
+from fastacct.loaders import loader_guide
+from fastacct.scripts.found import Given, Loop, asked, number
+from fastacct.scripts.loops import is_single, iterated
+from fastacct.scripts.names import Script
+from fastacct.scripts.sources import Loader, torch_loader
+from fastacct.scripts.steps import ask_of_file, goes_on, over, refuse_rebound, steps_of, take_epochs
+from fastacct.scripts.tree import UnclearError, keywords
+
+_ENGINES: Final = ("opacus.PrivacyEngine", "opacus.privacy_engine.PrivacyEngine")
+_OLD: Final = ("private_transformers.PrivacyEngine", "private_transformers.privacy_engine.PrivacyEngine", *_ENGINES)
+_TRAINERS: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
+
+
+# -- Opacus ----------------------------------------------------------------------------------------------------------
+
+
+def opacus(script: Script, call: ast.Call, given: Given) -> Loop | None:
+    """A call of make_private, or of make_private_with_epsilon."""
+    loop = Loop(script, "opacus", call, given)
+    assert isinstance(call.func, ast.Attribute)
+    loop.sampling, is_poisson = "poisson", True
+    try:
+        engine = script.resolve(call.func.value)
+        if not script.is_call(engine, *_ENGINES):
+            raise UnclearError(call, "this is no PrivacyEngine that can be seen")
+        said = keywords(call, ())
+    except UnclearError as error:
+        return asked(loop, error)
+    try:
+        if "poisson_sampling" in said and script.fold(said["poisson_sampling"]) is not True:
+            is_poisson = False
+            loop.breaks = said["poisson_sampling"].lineno, "poisson_sampling=False"
+    except UnclearError as error:
+        loop.ask("batches", error)
+    if call.func.attr == "make_private":
+        loop.take("noise_multiplier", said.get("noise_multiplier"))
+        loop.take_delta()
+    else:
+        loop.ask("noise_multiplier", f"line {call.lineno}: Opacus finds it; print optimizer.noise_multiplier")
+        loop.target = number(script, said.get("target_epsilon"))
+        loop.take_delta(said.get("target_delta"))
+    if "clipping" in said and getattr(said["clipping"], "value", None) not in ("flat", "per_layer", "ghost"):
+        loop.ask("noise_multiplier", f"line {call.lineno}: clipping that changes the noise")
+    ask_of_file(loop)
+    if not _is_lightning(script, call):
+        return _in_own_loop(loop, call, said, is_poisson)
+    return _in_lightning(loop, said, is_poisson)
+
+
+def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_poisson: bool) -> Loop:
+    """A loop of the script over what make_private returned, or over something else."""
+    script, source = loop.script, said.get("data_loader")
+    targets = script.parent[call]
+    names = targets.targets[0] if isinstance(targets, ast.Assign) and len(targets.targets) == 1 else None
+    if not isinstance(names, ast.Tuple) or not 3 <= len(names.elts) <= 4 or source is None:
+        return asked(loop, UnclearError(call, "what is done with what this returns cannot be told"))
+    optimizer, private = names.elts[1], names.elts[-1]
+    is_used = True
+    try:
+        steps = steps_of(script, script.origin(optimizer))
+        for one in (optimizer, private):
+            refuse_rebound(script, one, call)
+        inner = over(script, steps[0]) if len(steps) == 1 else None
+        if len(steps) > 1:
+            raise UnclearError(steps[1], "several lines take a step of this optimizer")
+        if not steps and not goes_on(script, private, call):
+            raise UnclearError(call, "what is done with the private loader is not seen")
+        if inner is not None:
+            key = script.origin(iterated(script, inner.iter))
+            is_used = key == script.origin(private)
+            if not is_used and key != script.origin(source):
+                raise UnclearError(inner, f"{ast.unparse(inner.iter)[:40]} is not the loader that was made private")
+            if not is_used:
+                loop.breaks = inner.lineno, f"a loop over the loader before make_private, {ast.unparse(source)}"
+        take_epochs(loop, steps, call)
+    except UnclearError as error:
+        loop.ask("batches", error)
+        loop.ask("epochs", error)
+    return from_loader(loop, source, is_poisson=is_poisson and is_used)
+
+
+def from_loader(loop: Loop, source: ast.expr, *, is_poisson: bool) -> Loop:
+    """The numbers of a DataLoader, and its sampler where it is used as it is."""
+    loop.lower_holds = True
+    try:
+        found = torch_loader(loop.script, source)
+    except UnclearError as error:
+        if not is_poisson:
+            loop.ask("batches", error)
+        loop.ask("records", error)
+        loop.ask("batch_size", error)
+        return loop
+    if is_poisson:
+        found = found._replace(settings=found.settings | {"shuffle": True, "weighted": False, "replacement": False})
+    loop.take_records(found.dataset)
+    loop.take("batch_size", found.batch_size)
+    draws_as(loop, found, is_poisson=is_poisson)
+    return loop
+
+
+def draws_as(loop: Loop, found: Loader, *, is_poisson: bool = False) -> None:
+    """Take the sampler of a loader that is used as it is; drop_last counts where the batches do not divide the data."""
+    records, batch = loop.values.get("records"), loop.values.get("batch_size")
+    loop.drop_last = found.settings.get("drop_last", False)
+    if is_poisson or loop.is_told or "batches" in loop.asks:
+        return
+    settings = found.settings
+    if records and batch and records % batch == 0:
+        settings = settings | {"drop_last": "replacement" in settings}
+    guide = loader_guide(found.name, **settings)
+    loop.lower_holds = guide.lower_holds
+    if guide.sampling is None and not guide.neighbors:
+        loop.ask("batches", f"line {found.line}: {guide.call}")
+        return
+    loop.sampling = guide.sampling or "fixed_order"
+    if loop.breaks is None and loop.framework != "by hand":
+        loop.breaks = found.line, "shuffle=True" if settings.get("shuffle") else "a DataLoader that does not draw anew"
+
+
+# -- Lightning -------------------------------------------------------------------------------------------------------
+
+
+def _is_lightning(script: Script, call: ast.Call) -> bool:
+    owner = script.owner(call)
+    return owner is not None and any(script.qualified(one).endswith(".LightningModule") for one in owner.bases)
+
+
+def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) -> Loop:
+    """A LightningModule: its Trainer loops, over a data module of Opacus or over the loader of the module."""
+    script = loop.script
+    try:
+        fits = [one for one in script.calls if getattr(one.func, "attr", "") == "fit"]
+        trainers = [one for one in script.calls if script.is_call(one, *_TRAINERS)]
+        if len(fits) != 1 or len(trainers) != 1 or script.attributes["automatic_optimization"]:
+            raise UnclearError(loop.tree_line, "not one Trainer and one fit()")
+        if why := is_single(script, fits[0]):
+            raise UnclearError(fits[0], why)
+        trainer = keywords(trainers[0], ())
+        fit = keywords(fits[0], ("model", "train_dataloaders", "val_dataloaders", "datamodule"))
+    except UnclearError as error:
+        return asked(loop, error)
+    loop.take("epochs", trainer.get("max_epochs"))
+    for name in ("max_steps", "max_time", "limit_train_batches", "overfit_batches", "callbacks", "fast_dev_run"):
+        if name in trainer:
+            loop.ask("epochs", f"line {trainer[name].lineno}: {name} may end the training early")
+    for name in ("accumulate_grad_batches", "strategy", "num_nodes"):
+        if name in trainer:
+            loop.ask("batches", f"line {trainer[name].lineno}: {name} changes the batches")
+    if "devices" in trainer and number(script, trainer["devices"]) != 1:
+        loop.ask("batches", f"line {trainer['devices'].lineno}: several devices")
+    loop.notes.append("On one device.")
+    source = fit.get("datamodule") or fit.get("train_dataloaders")
+    if source is not None and script.is_call(source, "opacus.lightning.DPLightningDataModule"):
+        loop.ask("records", f"line {source.lineno}: of the data module nothing is seen")
+        loop.ask("batch_size", f"line {source.lineno}: of the data module nothing is seen")
+        loop.lower_holds = True
+        if not is_poisson:
+            loop.ask("batches", f"line {source.lineno}: the data module samples, make_private does not")
+        return loop
+    return from_loader(loop, source or said["data_loader"], is_poisson=False)
+
+
+# -- Opacus before 1.0, and private-transformers -----------------------------------------------------------------------
+
+
+def attached(script: Script, call: ast.Call, given: Given) -> Loop | None:
+    """An engine made of a model and attached to an optimizer: its batches are those of the loop's own loader."""
+    if not call.args and not {one.arg for one in call.keywords} & {"noise_multiplier", "target_epsilon", "module"}:
+        return None
+    framework = script.qualified(call.func).partition(".")[0] or "opacus"
+    loop = Loop(script, framework, call, given)
+    try:
+        if script.qualified(call.func) not in _OLD:
+            raise UnclearError(call, "this is no PrivacyEngine that can be seen")
+        said = keywords(call, ("module",))
+        loops = [one for one in script.calls if getattr(one.func, "attr", "") == "attach" and one.args]
+        if len(loops) != 1:
+            raise UnclearError(call, "not one optimizer is attached")
+        steps = steps_of(script, script.origin(loops[0].args[0]))
+        inner = over(script, steps[0]) if len(steps) == 1 else None
+        if inner is None:
+            raise UnclearError(call, "not one loop takes a step of this optimizer")
+    except UnclearError as error:
+        return asked(loop, error)
+    if "noise_multiplier" in said:
+        loop.take("noise_multiplier", said["noise_multiplier"])
+    else:
+        loop.ask("noise_multiplier", f"line {call.lineno}: it is found when the script runs; print it")
+        loop.target = number(script, said.get("target_epsilon"))
+    loop.take_delta(said.get("target_delta"))
+    if "gradient_accumulation_steps" in said:
+        loop.ask("batches", f"line {call.lineno}: batches are added up")
+    ask_of_file(loop)
+    take_epochs(loop, steps, call)
+    return from_loader(loop, iterated(script, inner.iter), is_poisson=False)

@@ -1,0 +1,121 @@
+"""What is found of one training loop: its sampler, its numbers, what must be asked for, and what breaks it."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from fastacct.scripts.names import Script
+from fastacct.scripts.sources import size_of
+from fastacct.scripts.tree import UnclearError, keywords
+
+Given = Mapping[str, Any]
+"""Numbers by name, and `batches`, a sampler."""
+
+ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
+    "noise_multiplier": lambda value: isinstance(value, int | float) and 0 <= value < math.inf,
+    "records": lambda value: type(value) is int and value >= 1,
+    "batch_size": lambda value: type(value) is int and value >= 1,
+    "epochs": lambda value: isinstance(value, int | float) and 0 < value <= 1e9,
+    "steps": lambda value: type(value) is int and 0 < value <= 2**53,
+    "sample_rate": lambda value: isinstance(value, int | float) and 0 < value <= 1,
+    "delta": lambda value: isinstance(value, float) and 0 < value < 1,
+}
+"""The numbers of a loop, and which values they may have."""
+_SPENT: Final = ("get_epsilon", "get_privacy_spent")
+
+
+class Loop:
+    """A training loop as far as it is understood; `given` are numbers that the user names, which count first."""
+
+    def __init__(self, script: Script, framework: str, node: ast.AST, given: Given) -> None:
+        self.script, self.framework, self.line, self.given = script, framework, getattr(node, "lineno", 1), given
+        self.sampling = ""
+        self.lower_holds = False
+        self.values = {name: value for name, value in given.items() if name in ALLOWED}
+        self.asks: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.breaks: tuple[int, str] | None = None
+        self.target: float | None = None
+        self.drop_last: bool | None = None
+        self.is_told = False
+        """Whether the user says how batches are drawn, where the script does not."""
+        self.call = ""
+
+    def ask(self, name: str, why: object) -> None:
+        """Ask for what is not found, unless the user names it; `batches` asks for the sampler."""
+        if name == "batches":
+            self.sampling, self.is_told = str(self.given.get("batches") or ""), "batches" in self.given
+        if name not in self.given:
+            self.asks.setdefault(name, str(why))
+
+    def take(self, name: str, node: ast.expr | None, why: str = "") -> None:
+        """Take a number from the script, or ask for it."""
+        if name in self.given:
+            return
+        try:
+            if node is None:
+                raise UnclearError(self.tree_line, why or f"no {name.replace('_', ' ')} is found")
+            value = self.script.fold(node, lambda one: size_of(self.script, one))
+            if isinstance(value, bool) or not ALLOWED[name](value):
+                raise UnclearError(node, f"{name.replace('_', ' ')} is {value!r}")
+            if self.values.setdefault(name, value) != value:
+                raise UnclearError(node, f"two values of {name.replace('_', ' ')}")
+        except UnclearError as error:
+            self.values.pop(name, None)
+            self.ask(name, error)
+
+    @property
+    def tree_line(self) -> ast.AST:
+        """A node in the line of the loop."""
+        return ast.Pass(lineno=self.line, col_offset=0)
+
+    def take_delta(self, *nodes: ast.expr | None) -> None:
+        """Take delta from what the script asks its own accountant, if it asks at one delta alone."""
+        script = self.script
+        found = [one for one in nodes if one is not None]
+        for call in script.calls:
+            name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+            try:
+                given = keywords(call, ("delta",)) if name in _SPENT else {}
+                if name.startswith("compute_dp_sgd_privacy"):
+                    given = keywords(call, None)
+            except UnclearError:
+                continue
+            found += [given["delta"]] if "delta" in given else []
+        if not found:
+            self.take("delta", None)
+        for one in found:
+            if "delta" not in self.asks:
+                self.take("delta", one)
+
+    def take_records(self, node: ast.expr | None) -> None:
+        """Take the number of records of a data set."""
+        if "records" in self.given:
+            return
+        try:
+            if node is None:
+                raise UnclearError(self.tree_line, "no data set is found")
+            self.values["records"] = size_of(self.script, node)
+        except UnclearError as error:
+            self.ask("records", error)
+
+
+def asked(loop: Loop, error: Exception) -> Loop:
+    """A loop of which nothing is sure: everything that is not given is asked for."""
+    loop.sampling = ""
+    for name in ("batches", "noise_multiplier", "records", "batch_size", "epochs"):
+        loop.ask(name, error)
+    loop.take_delta()
+    return loop
+
+
+def number(script: Script, node: ast.expr | None) -> float | None:
+    """A number where it is sure; else None."""
+    try:
+        value = None if node is None else script.fold(node)
+    except UnclearError:
+        return None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,133 @@
+"""How often a line of a script runs: the loops around it, through functions that are called once, up to the module."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from fastacct.scripts.names import Script
+from fastacct.scripts.tree import ElsewhereError, UnclearError
+
+_WRAPPERS: Final = ("builtins.enumerate", "tqdm.", "rich.progress.track")
+_HIDES: Final = ("contextlib.suppress", "pytest.raises")
+_ENDS: Final = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit")
+
+
+def around(script: Script, node: ast.AST) -> tuple[list[ast.For], list[ast.AST]]:
+    """The loops around a node, from the inside, and the places where its functions are called.
+
+    Raises
+    ------
+    UnclearError
+        Where conditions, jumps or calls make it uncertain how often the node runs; `ElsewhereError` where nothing in
+        the file calls its function.
+    """
+    loops: list[ast.For] = []
+    places, seen = [node], {node}
+    while not isinstance(above := script.parent[node], ast.Module):
+        if isinstance(above, ast.For | ast.AsyncFor | ast.While) and node is not getattr(above, "iter", None):
+            if not isinstance(above, ast.For) or node not in above.body:
+                raise UnclearError(above, "how often this loop runs cannot be told")
+            _refuse_jumps(script, above)
+            loops.append(above)
+        elif isinstance(above, ast.If) and node is not above.test:
+            _refuse_branch(script, above, node in above.body)
+        elif _hides_errors(script, above):
+            raise UnclearError(above, "an error may end this early")
+        elif isinstance(above, ast.IfExp | ast.BoolOp | ast.Lambda | ast.comprehension | ast.Match | ast.ClassDef):
+            raise UnclearError(above, "whether this runs cannot be told")
+        elif isinstance(above, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.AsyncFunctionDef):
+            raise UnclearError(above, "how often this runs cannot be told")
+        elif isinstance(above, ast.FunctionDef):
+            _refuse_returns(script, above, node)
+            above = script.caller(above)
+            if above in seen:
+                raise UnclearError(above, "a function that calls itself")
+            seen.add(above)
+            places.append(above)
+        node = above
+    _refuse_returns(script, above, node)
+    return loops, places
+
+
+def passes(script: Script, loop: ast.For) -> int:
+    """How often the body of a loop over range(...) runs."""
+    found = iterated(script, loop.iter)
+    if isinstance(found, ast.Name | ast.Attribute):
+        found = script.resolve(found)
+    if script.is_call(found, "builtins.range", "tqdm.trange", "tqdm.auto.trange") and 1 <= len(found.args) <= 3:
+        ends = [script.fold(one) for one in found.args]
+        if all(type(one) is int for one in ends) and (len(ends) < 3 or ends[2]):
+            return len(range(*ends))
+    raise UnclearError(loop, f"how often this loops over {ast.unparse(loop.iter)[:40]} cannot be told")
+
+
+def iterated(script: Script, node: ast.expr) -> ast.expr:
+    """What a loop goes through, without enumerate() and progress bars."""
+    while isinstance(node, ast.Call) and node.args:
+        name = script.qualified(node.func)
+        if (
+            not name.startswith(_WRAPPERS)
+            or name.endswith("trange")
+            or any(one.arg == "total" for one in node.keywords)
+        ):
+            break
+        node = node.args[0]
+    return node
+
+
+def _refuse_jumps(script: Script, loop: ast.For) -> None:
+    """A loop that may be left, or in which a round may be skipped."""
+    for one in ast.walk(loop):
+        jumps = isinstance(one, ast.Break | ast.Continue) and _loop_of(script, one) is loop
+        is_return = isinstance(one, ast.Return | ast.Yield | ast.YieldFrom) and script.scope(one) is script.scope(loop)
+        if jumps or is_return or script.is_call(one, *_ENDS):
+            raise UnclearError(one, "the loop may be left, or a round skipped")
+
+
+def _hides_errors(script: Script, node: ast.AST) -> bool:
+    """Whether errors inside are caught, so that a loop may end early and the script go on."""
+    if isinstance(node, ast.With):
+        return any(script.is_call(one.context_expr, *_HIDES) for one in node.items)
+    return isinstance(node, ast.Try | ast.TryStar) and bool(node.handlers)
+
+
+def _loop_of(script: Script, node: ast.AST) -> ast.AST:
+    while not isinstance(node, ast.For | ast.While | ast.AsyncFor):
+        node = script.parent[node]
+    return node
+
+
+def _refuse_branch(script: Script, branch: ast.If, is_body: bool) -> None:
+    """A branch that is not surely taken."""
+    test = branch.test
+    if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__":
+        return
+    try:
+        taken = bool(script.fold(test))
+    except UnclearError:
+        raise UnclearError(branch, f"this depends on: {ast.unparse(test)[:60]}") from None
+    if taken is not is_body:
+        raise UnclearError(branch, f"this branch is not taken: {ast.unparse(test)[:60]}")
+
+
+def _refuse_returns(script: Script, scope: ast.AST, node: ast.AST) -> None:
+    """A function that may be left before it comes to a node, or that makes a generator."""
+    line = getattr(node, "lineno", 1)
+    for one in ast.walk(scope):
+        is_earlier = getattr(one, "lineno", line) < line and script.scope(one) is scope
+        is_end = isinstance(one, ast.Return) or script.is_call(one, *_ENDS)
+        is_generator = isinstance(one, ast.Yield | ast.YieldFrom) and script.scope(one) is scope
+        if (is_end and is_earlier) or is_generator:
+            raise UnclearError(one, "what follows may not run")
+
+
+def is_single(script: Script, node: ast.AST) -> str:
+    """Why a node may run several times or not at all; empty if once, or if its function is called elsewhere."""
+    try:
+        loops, _ = around(script, node)
+    except ElsewhereError:
+        return ""
+    except UnclearError as error:
+        return str(error)
+    return f"line {loops[0].lineno}: this is made again in each round of a loop" if loops else ""

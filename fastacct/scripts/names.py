@@ -1,0 +1,332 @@
+"""What the names of a script stand for, as far as that is sure without running it.
+
+A name counts only where it is bound once; a number also through module constants, parameters of functions that are
+called once, fields of classes, literal dictionaries, and defaults of the script's own command line.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+from fastacct.scripts.tree import Binding, ElsewhereError, Tree, UnclearError, keywords
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Key = tuple[object, ...]
+
+_OPERATORS: Final[dict[type[ast.AST], Callable[..., object]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Not: operator.not_,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}
+_CALLS: Final[dict[str, Callable[[Any], object]]] = {
+    "builtins.int": int,
+    "builtins.float": float,
+    "builtins.bool": bool,
+    "math.ceil": math.ceil,
+    "math.floor": math.floor,
+}
+
+
+_READERS: Final = ("builtins.print", "builtins.str", "builtins.repr", "dataclasses.asdict", "pprint.", "logging.")
+"""Functions that leave what they are given as it is."""
+_PLAIN_BASES: Final = {"torch.nn.Module", "builtins.object", "abc.ABC"}
+"""Classes that do not call methods of those derived from them, but for forward."""
+
+
+class Script(Tree):
+    """A script of which names can be followed."""
+
+    # -- what an expression stands for -------------------------------------------------------------------------------
+
+    def resolve(self, node: ast.expr, *, once: bool = False) -> ast.expr:
+        """The expression behind names, parameters and fields; `once`: names that are set again are refused."""
+        try:
+            return self._resolved(node, once)
+        except RecursionError:
+            raise UnclearError(node, "too deep to follow") from None
+
+    def _resolved(self, node: ast.expr, once: bool) -> ast.expr:
+        if isinstance(node, ast.Attribute):
+            return node if self.qualified(node) else self._resolved(self._field(node), once)
+        if isinstance(node, ast.Subscript):
+            return self._resolved(self._item(node), once)
+        if not isinstance(node, ast.Name) or self.qualified(node):
+            return node
+        found = self._binding(node, once)
+        if found.kind == "parameter":
+            function = self.parent[self.parent[found.node]]
+            return self._resolved(self.argument(function, node.id), once)
+        if found.kind != "value" or found.value is None:
+            raise UnclearError(found.node, f"{node.id} is not set to a value that can be read")
+        return self._resolved(found.value, once)
+
+    def _binding(self, node: ast.Name, once: bool) -> Binding:
+        """The one binding that a use of a name sees."""
+        scope, found = self.lookup(node.id, node)
+        if not found:
+            raise UnclearError(node, f"{node.id} is not set in this file")
+        if self.hidden or node.id in self.shared:
+            raise UnclearError((self.hidden or [node])[0], f"{node.id} may be set from elsewhere")
+        for one in self.changed(node.id):
+            raise UnclearError(one, f"{node.id} is changed")
+        if len(found) == 1:
+            return found[0]
+        if once or self.scope(node) is not scope:
+            raise UnclearError(found[-1].node, f"{node.id} is set more than once")
+        line = _line(self.statement(node))
+        before = [one for one in found if _line(one.node) < line]
+        sure = len(before) == 1 or all(one.kind == "parameter" or self.parent[one.node] is scope for one in before)
+        if not before or not sure or self.in_loop(node, scope):
+            raise UnclearError(found[-1].node, f"{node.id} is set more than once")
+        return before[-1]
+
+    def origin(self, node: ast.expr) -> Key:
+        """A key of the object that an expression names: the same for a parameter and for what it is called with."""
+        if isinstance(node, ast.Attribute):
+            owner = self.owner(node)
+            is_own = owner is not None and isinstance(node.value, ast.Name) and node.value.id == "self"
+            return (owner, node.attr) if is_own else ("expression", ast.unparse(node))
+        if not isinstance(node, ast.Name):
+            return ("expression", ast.unparse(node))
+        scope, found = self.lookup(node.id, node)
+        if len(found) == 1 and (one := found[0]).kind == "parameter":
+            return self.origin(self.argument(self.parent[self.parent[one.node]], node.id))
+        if len(found) == 1 and found[0].kind == "value" and isinstance(found[0].value, ast.Name | ast.Attribute):
+            return self.origin(found[0].value)
+        manager = "opacus.utils.batch_memory_manager.BatchMemoryManager"
+        if len(found) == 1 and found[0].value is not None and self.is_call(found[0].value, manager):
+            given = keywords(found[0].value, ("data_loader",))
+            if "data_loader" in given:
+                return self.origin(given["data_loader"])
+        return (scope, node.id)
+
+    # -- parameters and fields ---------------------------------------------------------------------------------------
+
+    def caller(self, function: ast.AST) -> ast.Call:
+        """The only call of a function."""
+        if not isinstance(function, ast.FunctionDef):
+            raise UnclearError(function, f"who calls {getattr(function, 'name', 'this')} cannot be told")
+        if function.decorator_list:
+            raise ElsewhereError(function, f"{function.name} has a decorator, which may call it in a way of its own")
+        owner, name = self.parent[function], function.name
+        if isinstance(owner, ast.ClassDef) and name == "__init__":
+            name = owner.name
+        is_method = isinstance(owner, ast.ClassDef) and name == function.name
+        if is_method and isinstance(owner, ast.ClassDef) and {*map(self.qualified, owner.bases)} - _PLAIN_BASES:
+            raise ElsewhereError(function, f"{owner.name}.{name} may be called from elsewhere")
+        used: list[ast.expr] = [*(self.attributes[name] if is_method else self.uses[name])]
+        same = [one for one in ast.walk(self.tree) if isinstance(one, Function | ast.ClassDef) and one.name == name]
+        if not used:
+            raise ElsewhereError(function, f"nothing in this file calls {name}")
+        above = self.parent[used[0]]
+        if self.is_call(above, "absl.app.run") and len(used) == len(same) == 1:
+            return above
+        if len(used) > 1 or len(same) > 1 or not isinstance(above, ast.Call) or above.func is not used[0]:
+            raise UnclearError(used[-1], f"{name} is used more than once, or is not called here")
+        if is_method and isinstance(used[0], ast.Attribute) and not self._is_instance(used[0].value, owner):
+            raise UnclearError(used[0], f"whether this calls {name} cannot be told")
+        return above
+
+    def _is_instance(self, node: ast.expr, owner: ast.AST) -> bool:
+        """Whether an expression is `self` in a class, or an object of it."""
+        if isinstance(node, ast.Name) and node.id == "self":
+            return self.owner(node) is owner
+        made = self.resolve(node)
+        return isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and self._class(made.func) is owner
+
+    def argument(self, function: ast.AST, name: str) -> ast.expr:
+        """What a parameter of a function is in the only call of it."""
+        call = self.caller(function)
+        assert isinstance(function, ast.FunctionDef)
+        plain = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+        defaults = dict(zip(reversed(plain), reversed(function.args.defaults), strict=False))
+        more = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        defaults |= {one.arg: value for one, value in more if value is not None}
+        given = keywords(call, plain[1:] if isinstance(self.parent[function], ast.ClassDef) else plain)
+        if name in given or name in defaults:
+            return given.get(name) or defaults[name]
+        raise UnclearError(call, f"{name} is not given in this call")
+
+    def _field(self, node: ast.Attribute) -> ast.expr:
+        """What a field is set to: of self, of a class, of the command line."""
+        stores = [one for one in self.attributes[node.attr] if not isinstance(one.ctx, ast.Load)]
+        for one in (*self.uses["setattr"], *self.attributes["__dict__"], *self._given_away(node.value)):
+            raise UnclearError(one, f"this may change {ast.unparse(node)}")
+        if isinstance(node.value, ast.Name) and node.value.id == "self" and stores:
+            above = self.parent[stores[0]]
+            is_one = len(stores) == 1 and isinstance(above, ast.Assign) and self.owner(stores[0]) is self.owner(node)
+            if not is_one or not isinstance(above, ast.Assign) or len(above.targets) != 1:
+                raise UnclearError(stores[-1], f"{ast.unparse(node)} is set more than once")
+            return above.value
+        if stores:
+            raise UnclearError(stores[0], f"{node.attr} is set again")
+        if isinstance(node.value, ast.Name):
+            owner: ast.AST | None = self._class(node.value)
+            if node.value.id == "self":
+                owner = self.owner(node)
+            if isinstance(owner, ast.ClassDef):
+                return self._of_class(owner, node.attr, node)
+        base = self.resolve(node.value, once=True)
+        if not isinstance(base, ast.Call):
+            raise UnclearError(node, f"{ast.unparse(node)} cannot be read")
+        if isinstance(base.func, ast.Name) and (made := self._class(base.func)):
+            given = keywords(base, ())
+            if node.attr in given and not _methods(made):
+                return given[node.attr]
+            return self._of_class(made, node.attr, node)
+        if self.is_call(base, "types.SimpleNamespace", "argparse.Namespace"):
+            return keywords(base, ())[node.attr]
+        return self._of_command_line(base, node)
+
+    def _given_away(self, node: ast.expr) -> Iterator[ast.AST]:
+        """Where an object is given to functions that are not seen, and may change it."""
+        for use in self.uses[node.id] if isinstance(node, ast.Name) and node.id != "self" else ():
+            above = self.parent[use]
+            call = self.parent[above] if isinstance(above, ast.keyword) else above
+            if not isinstance(call, ast.Call) or call.func is use:
+                continue
+            name = self.qualified(call.func)
+            is_vars = name == "builtins.vars" and isinstance(self.parent[call], ast.Call | ast.keyword)
+            is_here = isinstance(call.func, ast.Name) and not name and self.lookup(call.func.id, call)[1]
+            if not (is_vars or is_here or name.startswith(_READERS)):
+                yield use
+
+    def _class(self, node: ast.Name) -> ast.ClassDef | None:
+        """The class of the file that a name is."""
+        _, found = self.lookup(node.id, node)
+        one = found[0].node if len(found) == 1 else None
+        return one if isinstance(one, ast.ClassDef) else None
+
+    def _of_class(self, owner: ast.ClassDef, name: str, node: ast.AST) -> ast.expr:
+        """The value of a field that a class gives itself."""
+        allowed = {"dataclass", "dataclasses.dataclass", ""}
+        words = {self.qualified(getattr(one, "func", one)) for one in owner.decorator_list}
+        if owner.bases or owner.keywords or words - allowed or _methods(owner) & {"__post_init__", "__getattribute__"}:
+            raise UnclearError(owner, f"{owner.name}.{name} may be set elsewhere")
+        found = [one for one in self.bindings[owner].get(name, []) if one.kind == "value" and one.value is not None]
+        if len(self.bindings[owner].get(name, [])) != 1 or not found:
+            raise UnclearError(node, f"{name} is not a field that {owner.name} sets once")
+        value = found[0].value
+        assert value is not None
+        if self.is_call(value, "dataclasses.field"):
+            given = keywords(value, ())
+            if "default" not in given:
+                raise UnclearError(value, f"{name} has no default")
+            return given["default"]
+        return value
+
+    def _of_command_line(self, base: ast.Call, node: ast.Attribute) -> ast.expr:
+        """The default of an option of argparse."""
+        parser = self.resolve(base.func.value) if isinstance(base.func, ast.Attribute) else base
+        is_parsed = isinstance(base.func, ast.Attribute) and base.func.attr == "parse_args" and not base.args
+        if not is_parsed or base.keywords or not self.is_call(parser, "argparse.ArgumentParser"):
+            raise UnclearError(node, f"{ast.unparse(node)} cannot be read")
+        options = [one for one in self.calls if getattr(one.func, "attr", "") == "add_argument" and _dest(one)]
+        options = [one for one in options if _dest(one) == node.attr]
+        if len(options) != 1 or self.attributes["set_defaults"]:
+            raise UnclearError(node, f"the command line has not one option {node.attr}")
+        given = keywords(options[0], None)
+        action = given.get("action")
+        word = action.value if isinstance(action, ast.Constant) else ""
+        if "default" not in given and word in ("store_true", "store_false"):
+            value: ast.expr = ast.copy_location(ast.Constant(word == "store_false"), options[0])
+            self.parent[value] = options[0]
+        elif "default" in given and "required" not in given and "nargs" not in given:
+            value = given["default"]
+        else:
+            raise UnclearError(options[0], f"--{node.attr.replace('_', '-')} is of the command line")
+        self.defaults[f"--{node.attr.replace('_', '-')}"] = folded = self.fold(value)
+        if folded is None or (isinstance(folded, str) and "type" in given):
+            raise UnclearError(options[0], f"--{node.attr.replace('_', '-')} is of the command line")
+        return value
+
+    def _item(self, node: ast.Subscript) -> ast.expr:
+        """An element of a literal dictionary that is only read."""
+        if isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant):
+            whole = self.resolve(node.value, once=True)
+            above = [self.parent[one] for one in self.uses[node.value.id]]
+            if isinstance(whole, ast.Dict) and all(isinstance(one, ast.Subscript) for one in above):
+                keys = [one.value if isinstance(one, ast.Constant) else None for one in whole.keys]
+                if keys.count(node.slice.value) == 1 and None not in keys:
+                    return whole.values[keys.index(node.slice.value)]
+        raise UnclearError(node, f"{ast.unparse(node)} cannot be read")
+
+    # -- numbers -----------------------------------------------------------------------------------------------------
+
+    def fold(self, node: ast.expr, size: Callable[[ast.expr], int] | None = None) -> Any:
+        """The number, word or truth value of an expression; `size` gives len() of a data set."""
+        found = self.resolve(node, once=True)
+        try:
+            return self._folded(found, size)
+        except (ArithmeticError, ValueError, TypeError, RecursionError):
+            raise UnclearError(node, f"{ast.unparse(node)[:60]} cannot be computed here") from None
+
+    def _folded(self, node: ast.expr, size: Callable[[ast.expr], int] | None) -> Any:
+        of = partial(self.fold, size=size)
+
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)](of(node.operand))
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)](_number(of(node.left)), _number(of(node.right)))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            return float(_number(of(node.left))) ** float(_number(of(node.right)))
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATORS:
+            return _OPERATORS[type(node.ops[0])](of(node.left), of(node.comparators[0]))
+        if isinstance(node, ast.BoolOp):
+            parts = [of(one) for one in node.values]
+            return all(parts) if isinstance(node.op, ast.And) else any(parts)
+        if isinstance(node, ast.IfExp):
+            return of(node.body if of(node.test) else node.orelse)
+        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+            name = self.qualified(node.func)
+            if name in _CALLS:
+                return _CALLS[name](_number(of(node.args[0])))
+            if name == "builtins.len" and size:
+                return size(node.args[0])
+        raise UnclearError(node, f"{ast.unparse(node)[:60]} cannot be computed here")
+
+
+def _number(value: Any) -> Any:
+    """A number of a size that can be computed with."""
+    if not isinstance(value, int | float) or abs(value) > 1e18:
+        raise ValueError
+    return value
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 1)
+
+
+def _methods(owner: ast.ClassDef) -> set[str]:
+    """Names of methods that a class has beside its fields."""
+    return {one.name for one in owner.body if isinstance(one, Function)}
+
+
+def _dest(call: ast.Call) -> str:
+    """The field that an option of argparse sets."""
+    for one in call.keywords:
+        if one.arg == "dest" and isinstance(one.value, ast.Constant):
+            return str(one.value.value)
+    words = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    long = [one for one in words if one.startswith("--")] or words
+    return long[0].lstrip("-").replace("-", "_") if long else ""

@@ -1,0 +1,250 @@
+"""What scripts say to TensorFlow Privacy, JAX Privacy, Optax and Flower."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from fastacct.loaders import loader_guide
+from fastacct.scripts.found import Given, Loop, asked
+from fastacct.scripts.loops import is_single
+from fastacct.scripts.names import Script
+from fastacct.scripts.sources import tf_pipeline
+from fastacct.scripts.tree import UnclearError, keywords
+
+_FIT: Final = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split")
+_CYCLIC: Final = ("sampling_prob", "iterations", "truncated_batch_size", "cycle_length", "partition_type")
+
+
+# -- Keras -----------------------------------------------------------------------------------------------------------
+
+
+def tf_privacy(script: Script, call: ast.Call, given: Given) -> Loop | None:
+    """An optimizer, or a model, of TensorFlow Privacy."""
+    name = script.qualified(call.func)
+    if not name.startswith("tensorflow_privacy."):
+        return None
+    loop = Loop(script, "tensorflow_privacy", call, given)
+    try:
+        said = keywords(call, ("l2_norm_clip", "noise_multiplier", "num_microbatches"))
+        is_model = name.endswith(("DPModel", "DPSequential"))
+        target = script.parent[call]
+        models = _models(script, target.targets[0] if isinstance(target, ast.Assign) else call, is_model)
+    except UnclearError as error:
+        return asked(loop, error)
+    loop.take("noise_multiplier", said.get("noise_multiplier"))
+    loop.take_delta()
+    _in_fit(loop, models)
+    if "gradient_accumulation_steps" in said:
+        loop.ask("batches", f"line {call.lineno}: batches are added up")
+    groups = said.get("num_microbatches")
+    if groups is not None and not (isinstance(groups, ast.Constant) and groups.value is None):
+        try:
+            size = script.fold(groups)
+        except UnclearError as error:
+            size = str(error)
+        if size != loop.values.get("batch_size", size):
+            why = "a record moves the sum of clipped microbatches by up to twice the norm: give noise_multiplier / 2"
+            loop.values.pop("noise_multiplier", None) if "noise_multiplier" not in given else None
+            loop.ask("noise_multiplier", f"line {groups.lineno}: {why}")
+            loop.breaks = groups.lineno, f"num_microbatches={ast.unparse(groups)} is not the batch size"
+    return loop
+
+
+def _models(script: Script, made: ast.AST, is_model: bool) -> str:
+    """The model that is compiled with an optimizer, as it is written."""
+    assert isinstance(made, ast.expr)
+    if is_model:
+        return ast.unparse(made)
+    found = set()
+    for one in script.calls:
+        if isinstance(one.func, ast.Attribute) and one.func.attr == "compile":
+            given = keywords(one, ("optimizer", "loss", "metrics")).get("optimizer")
+            same = isinstance(made, ast.Call) and given is made
+            named = not isinstance(made, ast.Call) and given is not None and script.origin(given) == script.origin(made)
+            found |= {ast.unparse(one.func.value)} if same or named else set()
+    if len(found) != 1:
+        raise UnclearError(made, "not one model is compiled with this optimizer")
+    return found.pop()
+
+
+def _in_fit(loop: Loop, model: str) -> None:
+    """The one fit() of a Keras model: arrays are shuffled once an epoch, a pipeline comes as it is made."""
+    script = loop.script
+    fits = [one for one in script.calls if isinstance(one.func, ast.Attribute) and one.func.attr == "fit"]
+    fits = [one for one in fits if isinstance(one.func, ast.Attribute) and ast.unparse(one.func.value) == model]
+    try:
+        if len(fits) != 1:
+            raise UnclearError(loop.tree_line, f"not one fit() of {model}")
+        if why := is_single(script, fits[0]):
+            raise UnclearError(fits[0], why)
+        said, line = keywords(fits[0], _FIT), fits[0].lineno
+        if script.attributes["train_on_batch"] or script.attributes["train_step"]:
+            raise UnclearError(fits[0], "batches of its own")
+    except UnclearError as error:
+        for name in ("batches", "records", "batch_size", "epochs"):
+            loop.ask(name, error)
+        return
+    loop.take("epochs", said.get("epochs") or ast.copy_location(ast.Constant(1), fits[0]))
+    for name in ("callbacks", "steps_per_epoch", "initial_epoch"):
+        if name in said:
+            loop.ask("epochs", f"line {said[name].lineno}: {name} changes how long the training is")
+    if "validation_split" in said:
+        loop.ask("records", f"line {line}: validation_split takes records away")
+    if "y" not in said and "batch_size" not in said:
+        _from_pipeline(loop, said.get("x"), line)
+        return
+    loop.take_records(said.get("x"))
+    loop.take("batch_size", said.get("batch_size") or ast.copy_location(ast.Constant(32), fits[0]))
+    try:
+        shuffle = script.fold(said["shuffle"]) if "shuffle" in said else True
+        if type(shuffle) is not bool:
+            raise UnclearError(fits[0], f"shuffle={shuffle!r} orders records in a way of its own")
+    except UnclearError as error:
+        loop.ask("batches", error)
+        return
+    loop.sampling, loop.lower_holds = ("shuffled" if shuffle else "fixed_order"), True
+    loop.breaks = line, "fit() shuffles arrays" if shuffle else "fit(shuffle=False) keeps the order"
+
+
+def _from_pipeline(loop: Loop, node: ast.expr | None, line: int) -> None:
+    """The sampler of a pipeline of tf.data."""
+    try:
+        if node is None:
+            raise UnclearError(loop.tree_line, "no data is given to fit()")
+        found = tf_pipeline(loop.script, node)
+        loop.take("batch_size", found.batch_size)
+        loop.take_records(None)
+        settings = found.settings
+        if settings.get("shuffle") and "records" in loop.values and "repeat_before_batch" not in settings:
+            settings = settings | {"records": loop.values["records"]}
+        elif settings.get("shuffle") and "repeat_before_batch" not in settings:
+            return
+        guide = loader_guide("tf.data", **settings)
+        if not guide.neighbors:
+            raise UnclearError(node, guide.call)
+        if settings.get("reshuffle_each_iteration") is False:
+            raise UnclearError(node, "all epochs have the order of the first one: see fastacct check-loader tf.data")
+    except UnclearError as error:
+        loop.ask("batches", error)
+        for name in ("batch_size", "records"):
+            if name not in loop.values:
+                loop.ask(name, error)
+        return
+    loop.drop_last = bool(settings.get("drop_remainder"))
+    loop.sampling, loop.lower_holds = guide.sampling or "fixed_order", guide.lower_holds
+    loop.breaks = line, "a pipeline that shuffles" if guide.sampling else "a pipeline that does not shuffle all records"
+
+
+# -- JAX -------------------------------------------------------------------------------------------------------------
+
+
+def jax_selection(script: Script, call: ast.Call, given: Given) -> Loop | None:
+    """A strategy of jax_privacy.batch_selection; its noise is in units that are not seen."""
+    name = script.qualified(call.func)
+    if not name.startswith("jax_privacy.") or ".batch_selection." not in name:
+        return None
+    loop = Loop(script, "jax_privacy", call, given)
+    kind = name.rpartition(".")[2]
+    loop.ask("noise_multiplier", f"line {call.lineno}: the noise over the sensitivity of the sum of clipped gradients")
+    loop.take_delta()
+    try:
+        said = keywords(call, _CYCLIC if kind == "CyclicPoissonSampling" else ())
+        settings: dict[str, bool | int] = {}
+        if kind == "CyclicPoissonSampling":
+            if "cycle_length" in said:
+                settings["cycle_length"] = script.fold(said["cycle_length"])
+            if "truncated_batch_size" in said:
+                settings["truncated"] = script.fold(said["truncated_batch_size"]) is not None
+            if "partition_type" in said:
+                settings["equal_split"] = ast.unparse(said["partition_type"]).endswith("EQUAL_SPLIT")
+        elif kind == "FixedBatchSampling" and "replace" in said:
+            settings["replace"] = script.fold(said["replace"])
+        guide = loader_guide(f"jax_privacy.{kind}", **settings)
+        if guide.sampling is None:
+            raise UnclearError(call, guide.call)
+    except (UnclearError, ValueError, TypeError) as error:
+        return asked(loop, error)
+    if len([one for one in script.attributes["batch_iterator"] if isinstance(one.ctx, ast.Load)]) > 1:
+        loop.ask("one loop", f"line {call.lineno}: several loops draw batches")
+    loop.sampling, loop.lower_holds = guide.sampling, guide.lower_holds
+    if guide.sampling == "poisson":
+        loop.take("sample_rate", said.get("sampling_prob"))
+        loop.take("steps", said.get("iterations"))
+        if {"sample_rate", "steps"} & loop.asks.keys():  # of which there are no options
+            for name in ("sample_rate", "steps"):
+                loop.asks.pop(name, None)
+                loop.values.pop(name, None)
+    else:
+        loop.call = guide.call
+    return loop
+
+
+def jax_keras(script: Script, call: ast.Call, given: Given) -> Loop | None:
+    """The settings of jax_privacy.keras_api: fit() shuffles arrays, unless it is told to sample."""
+    if not script.qualified(call.func).startswith("jax_privacy."):
+        return None
+    loop = Loop(script, "jax_privacy", call, given)
+    try:
+        said = keywords(call, ())
+        made = [one for one in script.calls if script.qualified(one.func).endswith("keras_api.make_private")]
+        target = script.parent[made[0]] if len(made) == 1 else call
+        if not isinstance(target, ast.Assign):
+            raise UnclearError(call, "not one model is made private")
+    except UnclearError as error:
+        return asked(loop, error)
+    loop.take("noise_multiplier", said.get("noise_multiplier"), "it is found when the script runs; print it")
+    try:
+        loop.target = float(script.fold(said["epsilon"]))
+    except (UnclearError, KeyError, TypeError, ValueError):
+        loop.target = None
+    loop.take_delta(said.get("delta"))
+    _in_fit(loop, ast.unparse(target.targets[0]))
+    for name, usual in (("poisson_sampling_in_fit", False), ("gradient_accumulation_steps", 1)):
+        try:
+            is_usual = name not in said or script.fold(said[name]) == usual
+        except UnclearError:
+            is_usual = False
+        if not is_usual:
+            loop.ask("batches", f"line {said[name].lineno}: {name} changes the batches")
+            loop.breaks = None
+    return loop
+
+
+def optax(script: Script, call: ast.Call, given: Given) -> Loop | None:
+    """A transformation of Optax: it sees gradients, not batches."""
+    if not script.qualified(call.func).startswith("optax."):
+        return None
+    loop = Loop(script, "optax", call, given)
+    try:
+        said = keywords(call, ("learning_rate",) if call.func.attr == "dpsgd" else ())  # type: ignore[attr-defined]
+        loop.take("noise_multiplier", said.get("noise_multiplier"))
+    except UnclearError as error:
+        loop.ask("noise_multiplier", error)
+    for name in ("batches", "records", "batch_size", "epochs"):
+        loop.ask(name, f"line {call.lineno}: Optax does not draw the batches")
+    loop.take_delta()
+    return loop
+
+
+# -- Flower ----------------------------------------------------------------------------------------------------------
+
+
+def flower(script: Script, call: ast.Call, given: Given) -> Loop | None:
+    """A strategy of Flower with noise: a round takes a fixed number of clients, and may weigh them by their records."""
+    name = script.qualified(call.func)
+    if not name.startswith("flwr."):
+        return None
+    loop = Loop(script, "flower", call, given)
+    if name.endswith("LocalDpMod"):
+        return asked(loop, UnclearError(call, "each round releases a message of each client, whatever it costs"))
+    why = "a client's largest weight decides: the noise over what it moves the average by"
+    loop.ask("noise_multiplier", f"line {call.lineno}: {why}")
+    loop.ask("records", f"line {call.lineno}: how many clients there are")
+    loop.take_delta()
+    loop.sampling = "fixed_size"
+    loop.call = (
+        "fa.dpsgd.epsilon(noise_multiplier=s, records=clients, batch_size=num_sampled_clients, steps=num_rounds, "
+        'delta=d, sampling="fixed_size")'
+    )
+    return loop

@@ -1,0 +1,155 @@
+"""What a script trains on: data loaders of PyTorch and tf.data, how they draw, and how many records a data set has."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final, NamedTuple
+
+from fastacct.scripts.names import Script
+from fastacct.scripts.tree import UnclearError, keywords
+
+LOADER: Final = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_ARGUMENTS: Final = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
+_MORE: Final = ("collate_fn", "pin_memory", "drop_last", "timeout", "worker_init_fn")
+_SETS: Final = {"MNIST": 60_000, "FashionMNIST": 60_000, "KMNIST": 60_000, "CIFAR10": 50_000, "CIFAR100": 50_000}
+"""Records of the training sets of torchvision."""
+_PARTS: Final = ("data", "targets", "samples", "imgs", "indices", "tensors")
+"""Fields of data sets; one that is set anywhere may be that of any of them."""
+_SHAPED: Final = ("randn", "rand", "zeros", "ones", "empty")
+_SAMPLERS: Final = ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
+
+
+class Loader(NamedTuple):
+    """A data loader: the name and the settings that `loader_guide` knows it by, and what it draws from."""
+
+    name: str
+    settings: dict[str, bool]
+    line: int
+    dataset: ast.expr | None = None
+    batch_size: ast.expr | None = None
+
+
+def torch_loader(script: Script, node: ast.expr) -> Loader:
+    """The DataLoader that an expression is."""
+    made = script.resolve(node)
+    if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "train_dataloader":
+        made = returned(script, made)
+    if not script.is_call(made, *LOADER):
+        raise UnclearError(made, f"{ast.unparse(made)[:60]} is not a DataLoader that can be seen")
+    given = keywords(made, _ARGUMENTS + _MORE)
+    if "batch_sampler" in given or "dataset" not in given:
+        raise UnclearError(made, "a batch_sampler draws as it likes")
+    settings: dict[str, bool] = {}
+    for name in {"shuffle", "drop_last"} & given.keys():
+        settings[name] = _truth(script, given[name])
+    if "sampler" in given and not _is_none(given["sampler"]):
+        settings |= _sampler(script, script.resolve(given["sampler"]))
+    size = given.get("batch_size") or ast.copy_location(ast.Constant(1), made)
+    return Loader(LOADER[0], settings, made.lineno, given["dataset"], size)
+
+
+def _sampler(script: Script, made: ast.expr) -> dict[str, bool]:
+    """The settings of a sampler of PyTorch that takes all of the data."""
+    kind = script.qualified(made.func).rpartition(".") if isinstance(made, ast.Call) else ("", "", "")
+    if not kind[0].startswith("torch.utils.data") or kind[2] not in _SAMPLERS or not isinstance(made, ast.Call):
+        raise UnclearError(made, f"how {ast.unparse(made)[:40]} draws cannot be told")
+    if kind[2] == "WeightedRandomSampler":
+        return {"weighted": True}
+    given = keywords(made, ("data_source", "replacement", "num_samples"))
+    if "num_samples" in given:
+        raise UnclearError(made, "num_samples: an epoch is not one pass")
+    if kind[2] == "SequentialSampler":
+        return {}
+    is_replaced = "replacement" in given and _truth(script, given["replacement"])
+    return {"replacement": True} if is_replaced else {"shuffle": True}
+
+
+def returned(script: Script, call: ast.Call) -> ast.expr:
+    """What a method of the file returns, where it has one return."""
+    name = getattr(call.func, "attr", "")
+    found = [one for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef) and one.name == name]
+    values = [one for function in found for one in ast.walk(function) if isinstance(one, ast.Return)]
+    if len(found) != 1 or len(values) != 1 or values[0].value is None:
+        raise UnclearError(call, f"what {name}() returns cannot be told")
+    return script.resolve(values[0].value)
+
+
+def size_of(script: Script, node: ast.expr) -> int:
+    """How many records a data set has, where the script or the name of the set says so."""
+    made = script.resolve(node)
+    name = script.qualified(made.func) if isinstance(made, ast.Call) else ""
+    short = name.rpartition(".")[2]
+    for one in (one for field in _PARTS for one in script.attributes[field]):
+        if not isinstance(one.ctx, ast.Load):
+            raise UnclearError(one, f"{one.attr} is set: how many records are left cannot be told")
+    if isinstance(made, ast.Call) and name.startswith("torchvision.datasets.") and short in _SETS:
+        given = keywords(made, ("root", "train", "transform", "target_transform", "download"))
+        if "train" not in given or _truth(script, given["train"]):
+            return _SETS[short]
+    elif isinstance(made, ast.Call) and name.startswith("torch.utils.data.") and short == "TensorDataset" and made.args:
+        return size_of(script, made.args[0])
+    elif isinstance(made, ast.Call) and name.startswith("torch.") and short in (*_SHAPED, "randint"):
+        tuples = [one.elts for one in made.args if isinstance(one, ast.Tuple) and one.elts]
+        first = tuples[0][0] if tuples else made.args[0] if made.args and short != "randint" else made
+        if type(size := script.fold(first)) is int:
+            return size
+    raise UnclearError(node, f"how many records {ast.unparse(node)[:40]} has cannot be told")
+
+
+def _truth(script: Script, node: ast.expr) -> bool:
+    """True or False, as it is written."""
+    value = script.fold(node)
+    if value is not None and type(value) is not bool:
+        raise UnclearError(node, f"{ast.unparse(node)[:40]} is neither True nor False")
+    return bool(value)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+# -- tf.data ---------------------------------------------------------------------------------------------------------
+
+_KEEP: Final = ("map", "cache", "prefetch", "with_options")
+_BASES: Final = ("tensorflow.data.Dataset.from_tensor_slices", "tensorflow_datasets.load")
+
+
+class Pipeline(NamedTuple):
+    """A chain of tf.data: the settings that `loader_guide` knows it by, and its batch size."""
+
+    settings: dict[str, bool | int]
+    batch_size: ast.expr
+    line: int
+
+
+def tf_pipeline(script: Script, node: ast.expr) -> Pipeline:
+    """The chain of methods behind a data set of TensorFlow."""
+    chain: list[ast.Call] = []
+    made = script.resolve(node)
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and not script.qualified(made.func):
+        chain.insert(0, made)
+        made = script.resolve(made.func.value)
+    if not script.is_call(made, *_BASES):
+        raise UnclearError(made, f"how {ast.unparse(made)[:40]} comes cannot be told")
+    settings: dict[str, bool | int] = {}
+    batch: ast.expr | None = None
+    for call in chain:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if name in _KEEP:
+            continue
+        if name == "shuffle" and batch is None and "shuffle" not in settings:
+            given = keywords(call, ("buffer_size", "seed", "reshuffle_each_iteration"))
+            settings |= {"shuffle": True, "buffer_size": script.fold(given["buffer_size"])}
+            if "reshuffle_each_iteration" in given:
+                settings["reshuffle_each_iteration"] = _truth(script, given["reshuffle_each_iteration"])
+        elif name == "repeat" and batch is None:
+            settings["repeat_before_batch"] = True
+        elif name == "batch" and batch is None:
+            given = keywords(call, ("batch_size", "drop_remainder"))
+            batch = given["batch_size"]
+            settings["drop_remainder"] = "drop_remainder" in given and _truth(script, given["drop_remainder"])
+        else:
+            raise UnclearError(call, f"what {name}() does to the batches cannot be told")
+    if batch is None:
+        raise UnclearError(made, "a data set without batch()")
+    return Pipeline(settings, batch, made.lineno)

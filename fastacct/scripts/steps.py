@@ -1,0 +1,118 @@
+"""Steps of an optimizer: where they are taken, how often, and what else in a file changes batches or noise."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from fastacct.scripts.found import Loop
+from fastacct.scripts.loops import around, passes
+from fastacct.scripts.names import Key, Script
+from fastacct.scripts.tree import ElsewhereError, UnclearError
+
+_MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
+_MOVED: Final = ("sampler", "batch_sampler", "sample_rate", "drop_last", "dataset", "noise_multiplier")
+_ACCUMULATED: Final = ("virtual_step", "signal_skip_step", "accumulate", "no_sync", "original_optimizer")
+
+
+def steps_of(script: Script, optimizer: Key) -> list[ast.Call]:
+    """Calls of step() of an optimizer."""
+    found = []
+    for one in script.attributes["step"]:
+        try:
+            if script.origin(one.value) == optimizer and isinstance(call := script.parent[one], ast.Call):
+                found.append(call)
+        except UnclearError:
+            continue
+    return found
+
+
+def over(script: Script, step: ast.AST) -> ast.For:
+    """The loop that a step is in, once a round."""
+    node = step
+    while True:
+        node = script.parent[node]
+        if isinstance(node, ast.For):
+            return node
+        if isinstance(node, ast.If | ast.IfExp | ast.Try | ast.BoolOp | ast.Match):
+            raise UnclearError(step, "a step is not taken in each round: batches may be added up")
+        if isinstance(node, ast.FunctionDef):
+            node = script.caller(node)
+        elif isinstance(node, ast.While | ast.Module | ast.ClassDef | ast.Lambda | ast.AsyncFunctionDef):
+            raise UnclearError(step, "the loop around this step is not over a loader")
+
+
+def take_epochs(loop: Loop, steps: Sequence[ast.Call], after: ast.Call) -> None:
+    """How often a loop over a loader runs, or ask."""
+    script = loop.script
+    try:
+        if not steps:
+            raise UnclearError(after, "no step of this optimizer is seen")
+        loops, places = around(script, steps[0])
+        if any(script.scope(one) is script.scope(after) and one.lineno < after.lineno for one in places):  # type: ignore[attr-defined]
+            raise UnclearError(steps[0], "this runs before the engine is made")
+        loop.values.setdefault("epochs", math.prod(passes(script, one) for one in loops[1:]))
+    except UnclearError as error:
+        if not isinstance(error, ElsewhereError) or "epochs" not in loop.given:
+            loop.ask("epochs", error)
+
+
+def refuse_rebound(script: Script, target: ast.expr, call: ast.Call) -> None:
+    """An optimizer or a loader that is set again after it was made private."""
+    if isinstance(target, ast.Name):
+        found = script.lookup(target.id, target)[1]
+        later = [one.node for one in found if getattr(one.node, "lineno", 0) > call.lineno]
+    elif isinstance(target, ast.Attribute):
+        stores = [one for one in script.attributes[target.attr] if not isinstance(one.ctx, ast.Load)]
+        later = [one for one in stores if one is not target and getattr(script.scope(one), "name", "") != "__init__"]
+    else:
+        later = [target]
+    if later:
+        raise UnclearError(later[0], f"{ast.unparse(target)} is set again")
+
+
+def goes_on(script: Script, loader: ast.expr, call: ast.Call) -> bool:
+    """Whether a loader is given to something in the scope where it was made private."""
+    if not isinstance(loader, ast.Name):
+        return False
+    uses = [one for one in script.uses[loader.id] if one.lineno > call.lineno]
+    return any(not isinstance(script.statement(one), ast.Return) for one in uses)
+
+
+def ask_of_file(loop: Loop) -> None:
+    """Ask where something else in the file changes batches or noise."""
+    script = loop.script
+    imports = {one.name for found in script.bindings.values() for rows in found.values() for one in rows}
+    if any(f"{one}.".startswith(tuple(f"{name}." for name in _MANY)) for one in imports) or (
+        script.attributes["DistributedSampler"] or script.attributes["init_process_group"]
+    ):
+        loop.ask("batches", "several processes share the batches")
+    for name in _ACCUMULATED:
+        if script.attributes[name]:
+            loop.ask("batches", f"line {script.attributes[name][0].lineno}: {name} takes steps in a way of its own")
+    for one in script.attributes["step"]:
+        if _is_public(script, one):
+            loop.ask("batches", f"line {one.lineno}: {ast.unparse(one.value)[:40]} takes steps without noise")
+    for name in _MOVED:
+        for one in script.attributes[name]:
+            if not isinstance(one.ctx, ast.Load) and ast.unparse(one.value) != "self":
+                loop.ask("noise_multiplier" if "noise" in name else "batches", f"line {one.lineno}: {name} is set")
+    if any(one.startswith("opacus.schedulers") for one in imports):
+        loop.ask("noise_multiplier", "a schedule changes the noise")
+
+
+def _is_public(script: Script, step: ast.Attribute) -> bool:
+    """Whether a step is surely that of a plain optimizer of PyTorch, which no engine was given."""
+    if not isinstance(step.value, ast.Name) or len(script.lookup(step.value.id, step.value)[1]) != 1:
+        return False
+    try:
+        made = script.resolve(step.value)
+    except UnclearError:
+        return False
+    name = script.qualified(made.func) if isinstance(made, ast.Call) else ""
+    if not name.startswith("torch.optim.") or name.startswith("torch.optim.lr_scheduler."):
+        return False
+    given = [*script.uses[step.value.id]]
+    return not any(isinstance(script.parent[one], ast.keyword | ast.Call) for one in given)

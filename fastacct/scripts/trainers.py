@@ -1,0 +1,100 @@
+"""What builds its own loop on PyTorch: the trainer of dp-transformers, and loops that clip and add noise by hand."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from fastacct.scripts.engines import draws_as, from_loader
+from fastacct.scripts.found import Given, Loop, asked, number
+from fastacct.scripts.loops import around, is_single, iterated, passes
+from fastacct.scripts.names import Script
+from fastacct.scripts.sources import LOADER, Loader
+from fastacct.scripts.steps import ask_of_file
+from fastacct.scripts.tree import UnclearError, keywords
+
+# -- dp-transformers -------------------------------------------------------------------------------------------------
+
+
+def dp_transformers(script: Script, call: ast.Call, given: Given) -> Loop:
+    """A trainer of dp-transformers: it shuffles, whatever its accountant takes the batches for."""
+    loop = Loop(script, "dp_transformers", call, given)
+    try:
+        if not script.qualified(call.func).startswith("dp_transformers."):
+            raise UnclearError(call, "this trainer is not that of dp-transformers")
+        said = keywords(call, ("model", "args", "train_dataset", "privacy_args"))
+        trains = [one for one in script.calls if getattr(one.func, "attr", "") == "train" and not one.args]
+        key = script.origin(_target(script, call))
+        trains = [one for one in trains if script.origin(one.func.value) == key]  # type: ignore[attr-defined]
+    except UnclearError as error:
+        return asked(loop, error)
+    loop.take_records(said.get("train_dataset"))
+    try:
+        made = script.resolve(said["args"])
+        if not isinstance(made, ast.Call) or not script.qualified(made.func).endswith(".TrainingArguments"):
+            raise UnclearError(call, "TrainingArguments are not made here")
+        arguments = keywords(made, ("output_dir",))
+        size = arguments.get("per_device_train_batch_size") or ast.copy_location(ast.Constant(8), made)
+        loop.take("batch_size", size)
+        loop.take("epochs", arguments.get("num_train_epochs") or ast.copy_location(ast.Constant(3), made))
+        if "max_steps" in arguments or len(trains) != 1 or is_single(script, trains[0]):
+            loop.ask("epochs", f"line {call.lineno}: not one train() of whole epochs")
+        if number(script, arguments.get("gradient_accumulation_steps")) not in (None, 1) or (
+            "gradient_accumulation_steps" in arguments and number(script, arguments["gradient_accumulation_steps"]) != 1
+        ):
+            loop.ask("batches", f"line {made.lineno}: batches are added up")
+    except (UnclearError, KeyError) as error:
+        loop.ask("batch_size", error)
+        loop.ask("epochs", error)
+    try:
+        made = script.resolve(said["privacy_args"])
+        privacy = keywords(made, ()) if isinstance(made, ast.Call) else {}
+    except (UnclearError, KeyError):
+        privacy = {}
+    loop.take("noise_multiplier", privacy.get("noise_multiplier"), "it is found when the script runs; print it")
+    loop.take_delta(privacy.get("target_delta"))
+    loop.target = number(script, privacy.get("target_epsilon"))
+    loop.breaks = call.lineno, "this trainer shuffles, and leaves out the last records of each epoch"
+    loop.notes.append("On one device.")
+    draws_as(loop, Loader(LOADER[0], {"shuffle": True, "drop_last": True}, call.lineno))
+    return loop
+
+
+# -- by hand ---------------------------------------------------------------------------------------------------------
+
+_NOISE: Final = ("randn_like", "normal", "normal_", "Normal", "gauss")
+_CLIPS: Final = ("clip", "clamp", "minimum", "max_norm")
+
+
+def by_hand(script: Script, loop_over: ast.For, given: Given) -> Loop | None:
+    """A loop over a DataLoader that clips gradients and adds noise by itself: its noise is always asked for."""
+    names = [getattr(one.func, "attr", "") or getattr(one.func, "id", "") for one in _calls_in(loop_over)]
+    words = ast.unparse(loop_over).lower()
+    is_private = any(one in _NOISE for one in names) and any(one in words for one in _CLIPS) and "grad" in words
+    source = iterated(script, loop_over.iter)
+    if not is_private or not isinstance(source, ast.Name | ast.Attribute):
+        return None
+    loop = Loop(script, "by hand", loop_over, given)
+    loop.ask("noise_multiplier", f"line {loop_over.lineno}: the noise over the clipping norm, of the sum of gradients")
+    loop.take_delta()
+    ask_of_file(loop)
+    try:
+        loops, _ = around(script, loop_over.body[0])
+        loop.values.setdefault("epochs", math.prod(passes(script, one) for one in loops[1:]))
+    except UnclearError as error:
+        loop.ask("epochs", error)
+    return from_loader(loop, source, is_poisson=False)
+
+
+def _calls_in(node: ast.AST) -> Sequence[ast.Call]:
+    return [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+
+
+def _target(script: Script, call: ast.Call) -> ast.expr:
+    """The name that a call is assigned to."""
+    above = script.parent[call]
+    if isinstance(above, ast.Assign) and len(above.targets) == 1:
+        return above.targets[0]
+    raise UnclearError(call, "what is done with this cannot be told")

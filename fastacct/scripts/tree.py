@@ -1,0 +1,192 @@
+"""A script as a tree: what its names are bound to, and where."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeGuard
+
+_SCOPES: Final = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_HARMLESS: Final = ("transform", "target_transform", "collate_fn", "requires_grad")
+"""Attributes that are set without changing what a loader draws."""
+_HIDING: Final = ("exec", "eval", "globals")
+_FRAMEWORKS: Final = (
+    *("opacus", "private_transformers", "dp_transformers", "tensorflow_privacy", "jax_privacy", "torch.utils.data"),
+    *("torchvision", "lightning", "pytorch_lightning", "builtins"),
+)
+"""Modules in which an attribute that is set changes what their names mean."""
+
+
+class UnclearError(Exception):
+    """Something that cannot be told without running the script: the line, and why."""
+
+    def __init__(self, node: ast.AST, why: str) -> None:
+        super().__init__(f"line {getattr(node, 'lineno', 1)}: {why}")
+
+
+class ElsewhereError(UnclearError):
+    """A function that nothing in the file calls."""
+
+
+class Binding(NamedTuple):
+    """One place where a name gets a value: `kind` is value, part (of a tuple), import, parameter, or other."""
+
+    kind: str
+    node: ast.AST
+    value: ast.expr | None = None
+    name: str = ""
+
+
+class Tree:
+    """A script as a tree, with what its names are bound to."""
+
+    def __init__(self, text: str) -> None:
+        self.tree = ast.parse(text)
+        self.parent: dict[ast.AST, ast.AST] = {}
+        self.calls: list[ast.Call] = []
+        self.bindings: dict[ast.AST, dict[str, list[Binding]]] = defaultdict(lambda: defaultdict(list))
+        self.uses: dict[str, list[ast.Name]] = defaultdict(list)
+        self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)
+        self.shared: set[str] = set()
+        self.hidden: list[ast.AST] = []
+        """What may set any name: star imports, exec, a patched framework."""
+        self.defaults: dict[str, object] = {}
+        """Defaults of the script's own command line that were taken."""
+        for node in ast.walk(self.tree):
+            for child in ast.iter_child_nodes(node):
+                self.parent[child] = node
+        for node in ast.walk(self.tree):
+            self._bind(node)
+        self.hidden += [one for name in _HIDING for one in self.uses[name]]
+        for found in self.attributes.values():
+            stores = (one for one in found if not isinstance(one.ctx, ast.Load))
+            self.hidden += [one for one in stores if self.qualified(one.value).startswith(_FRAMEWORKS)]
+
+    # -- what is bound where -----------------------------------------------------------------------------------------
+
+    def _bind(self, node: ast.AST) -> None:
+        """Note what a node binds or uses."""
+        if isinstance(node, ast.Call):
+            self.calls.append(node)
+        elif isinstance(node, ast.Attribute):
+            self.attributes[node.attr].append(node)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            self.uses[node.id].append(node)
+        elif isinstance(node, ast.Name):
+            self._add(node.id, node, self._stored(node))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for one in node.names:
+                if one.name == "*":
+                    self.hidden.append(node)
+                    continue
+                base = "" if isinstance(node, ast.Import) else "." * node.level + (node.module or "") + "."
+                whole = base + (one.name if one.asname or base else one.name.split(".")[0])
+                bound = one.asname or (one.name if base else one.name.split(".")[0])
+                self._add(bound, node, Binding("import", node, name=whole))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            self._add(node.name, node, Binding("other", node), self.scope(self.parent[node]))
+        elif isinstance(node, ast.arg):
+            self._add(node.arg, node, Binding("parameter", node), self.parent[self.parent[node]])
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            self.shared.update(node.names)
+        else:
+            name = getattr(node, "name", None) or getattr(node, "rest", None)
+            if isinstance(name, str) and not isinstance(node, ast.alias):
+                self._add(name, node, Binding("other", node))
+
+    def _add(self, name: str, node: ast.AST, binding: Binding, scope: ast.AST | None = None) -> None:
+        self.bindings[scope or self.scope(node)][name].append(binding)
+
+    def _stored(self, name: ast.Name) -> Binding:
+        """What a name is set to, where that is an expression of the script."""
+        above = self.parent[name]
+        if isinstance(above, ast.Assign):
+            return Binding("value", above, above.value)
+        if isinstance(above, ast.AnnAssign) and above.value is not None:
+            return Binding("value", above, above.value)
+        if isinstance(above, ast.Tuple) and isinstance(outer := self.parent[above], ast.Assign):
+            if isinstance(outer.value, ast.Tuple) and len(outer.value.elts) == len(above.elts):
+                return Binding("value", outer, outer.value.elts[above.elts.index(name)])
+            return Binding("part", outer, outer.value)
+        if isinstance(above, ast.withitem):
+            return Binding("with", above, above.context_expr)
+        return Binding("other", name)
+
+    def scope(self, node: ast.AST) -> ast.AST:
+        """The scope that names of a node are looked up in; defaults and decorators belong to the outer one."""
+        below = node
+        while True:
+            above = self.parent.get(node)
+            if isinstance(node, ast.Lambda) or (
+                isinstance(node, _SCOPES) and (below is node or below in getattr(node, "body", ()))
+            ):
+                return node
+            if above is None:
+                return node
+            below, node = node, above
+
+    def lookup(self, name: str, node: ast.AST) -> tuple[ast.AST, list[Binding]]:
+        """The scope that binds a name, and its bindings; the module and none where it is not bound."""
+        first = scope = self.scope(node)
+        while scope is not self.tree:
+            if name in self.bindings[scope] and (scope is first or not isinstance(scope, ast.ClassDef)):
+                return scope, self.bindings[scope][name]
+            scope = self.scope(self.parent[scope])
+        return scope, self.bindings[scope].get(name, [])
+
+    def qualified(self, node: ast.AST) -> str:
+        """The dotted name of what an expression imports, such as torch.utils.data.DataLoader; else empty."""
+        if isinstance(node, ast.Attribute):
+            base = self.qualified(node.value)
+            return f"{base}.{node.attr}" if base else ""
+        if not isinstance(node, ast.Name):
+            return ""
+        _, found = self.lookup(node.id, node)
+        names = {one.name for one in found}
+        if found and all(one.kind == "import" for one in found) and len(names) == 1:
+            return names.pop()
+        return f"builtins.{node.id}" if not found and hasattr(builtins, node.id) else ""
+
+    def is_call(self, node: ast.AST, *names: str) -> TypeGuard[ast.Call]:
+        """Whether a node calls one of the names, as they are imported."""
+        return isinstance(node, ast.Call) and self.qualified(node.func) in names
+
+    def changed(self, name: str) -> Iterator[ast.AST]:
+        """Where an attribute or an element of a name is set."""
+        for use in self.uses[name]:
+            above = self.parent[use]
+            while isinstance(above, ast.Attribute | ast.Subscript):
+                if not isinstance(above.ctx, ast.Load) and getattr(above, "attr", "") not in _HARMLESS:
+                    yield above
+                above = self.parent[above]
+
+    def statement(self, node: ast.AST) -> ast.AST:
+        """The statement that a node is in."""
+        while not isinstance(node, ast.stmt):
+            node = self.parent[node]
+        return node
+
+    def in_loop(self, node: ast.AST, scope: ast.AST) -> bool:
+        """Whether a loop of a scope is around a node."""
+        while node is not scope:
+            if isinstance(node, ast.For | ast.While | ast.AsyncFor):
+                return True
+            node = self.parent[node]
+        return False
+
+    def owner(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class that a node stands in."""
+        while not isinstance(node, ast.ClassDef | ast.Module):
+            node = self.parent[node]
+        return node if isinstance(node, ast.ClassDef) else None
+
+
+def keywords(call: ast.Call, names: Sequence[str] | None) -> dict[str, ast.expr]:
+    """The arguments of a call by name; None: those in order are left out."""
+    if any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args):
+        raise UnclearError(call, "* or ** in a call hides what is given")
+    if names is not None and len(call.args) > len(names):
+        raise UnclearError(call, "arguments in order that are not known")
+    return dict(zip(names or (), call.args, strict=False)) | {one.arg: one.value for one in call.keywords if one.arg}

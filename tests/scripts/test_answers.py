@@ -1,0 +1,52 @@
+"""Training scripts: the sampler of each is right or asked for, and no number is wrong."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import fastacct as fa
+from fastacct.scripts.answers import check
+
+HERE = Path(__file__).parent
+SCRIPTS = {
+    one["name"]: one
+    for name in ("before.toml", "look_alike.toml")
+    if (HERE / name).exists()
+    for one in tomllib.loads((HERE / name).read_text("utf-8"))["scripts"]
+}
+
+
+def bounds(number):
+    """The bounds of a run as the data describes it."""
+    run = dict(number)
+    length = run.pop("length", None)
+    if length:
+        run |= {"sample_rate": 1 / length, "steps": run.pop("passes") * int(1 / (1 / length))}
+    return fa.dpsgd.epsilon_bounds(**run)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_get_their_sampler_and_their_number_or_are_asked(name):
+    expected = SCRIPTS[name]
+    found = check(expected["script"])
+    if expected["sampling"] == "none":
+        assert found == []
+        return
+    assert {one.sampling for one in found} == {expected["sampling"]}
+    assert {ask for one in found for ask in one.asks} >= set(expected.get("asks", ()))
+    if "number" in expected:
+        (one,) = found
+        assert one.asks == {}
+        right = bounds(expected["number"])
+        assert one.epsilon == pytest.approx(right.upper, rel=1e-9)
+        assert (one.epsilon_lower is None) == expected.get("only_upper", False)
+        assert one.epsilon_lower is None or one.epsilon_lower == pytest.approx(right.lower, rel=1e-9)
+    else:
+        assert all(one.epsilon is None for one in found)
+    if "breaks" in expected:
+        (one,) = found
+        assert expected["breaks"] in expected["script"].splitlines()[one.breaks[0] - 1]
+        assert str(one.breaks[0]) in str(one)
+    else:
+        assert all(one.breaks is None for one in found)
