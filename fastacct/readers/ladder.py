@@ -200,7 +200,7 @@ def _losses(cell: CellReader, one: _One) -> _Heard:
     if not (one.only_upper and cell.is_on_grid):
         return _Heard(lower, upper, name)
     width = upper - lower if one.quantity == "log_delta" else 1.0 - lower / upper if upper > 0.0 else 0.0
-    return _Heard(NOTHING[one.quantity], upper, name, not cell.is_bound and width <= _WIDE)  # nobody has proved `lower`
+    return _Heard(TRIVIAL[one.quantity], upper, name, not cell.is_bound and width <= _WIDE)  # nobody has proved `lower`
 
 
 def _summed(cell: CellReader, one: _One) -> tuple[float, float, str]:
