@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from fastacct.accountants.base import Method, Wanted
+from fastacct.accountants.exact import Exact
 from fastacct.accountants.question import CurveOptions, Job, Options, answer, as_accountant, as_process, checked
 from fastacct.batching import Batches, batches_of
 from fastacct.core.engine import in_pieces
@@ -22,12 +23,21 @@ from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.attack import rates
-from fastacct.readers.job import Ask
+from fastacct.readers.job import Ask, is_on_grid, rough_epsilon
 from fastacct.run import Run, as_delta, of_history, parameters, refused, steps_of_epochs
 
 _SMALLEST_RATE: Final = 1e-30
 _ANY: Final = Domain(-math.inf, math.inf)
+_NEARBY: Final = (4e-3, 0.05)
+"""How far from a boundary the one of a coarse grid may be, relative to the number."""
 _DOMAINS: Final = {"epsilon": None, "delta": None, "error": POSITIVE}
+
+
+class _Goal(NamedTuple):
+    """An epsilon that is to be met, and at which delta."""
+
+    epsilon: float
+    delta: float
 
 
 def calibrate(
@@ -106,6 +116,7 @@ def calibrate(
         raise ValueError("accountant goes with epsilon and delta; the other targets are exact")
     seen: dict[float, float] = {}
 
+    @cache
     def level(x: float) -> float:
         try:
             job = build(x)
@@ -125,7 +136,34 @@ def calibrate(
             return f"{name} stays at {least!r}, which the parts that do not change with the number cost alone"
         return f"the smallest {name} there is {least!r}; try another bracket"
 
-    return boundary(level, None if bracket is None else _as_bracket(bracket), f"{name} <= {target!r}", hint)
+    ends = None if bracket is None else _as_bracket(bracket)
+    if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
+        goal = _Goal(target, given["delta"])
+        ends = _about(level, lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
+    return boundary(level, ends, f"{name} <= {target!r}", hint)
+
+
+_Ends = tuple[float, float] | None
+
+
+def _about(
+    level: Callable[[float], float], build: Callable[[float], Process], goal: _Goal, relation: Relation, ends: _Ends
+) -> _Ends:
+    """Narrow ends about where coarse grids see the boundary, where epsilon is read from grids; else the ends given."""
+    epsilon, delta = goal
+    try:
+        if not is_on_grid(build(1 if ends is None else ends[0]), delta, relation):
+            return ends
+        middle = boundary(lambda x: excess(rough_epsilon(build(x), delta, relation), epsilon), ends, "")
+    except (TypeError, ValueError):  # said in words where it is asked again
+        return ends
+    least, most = (0.0, math.inf) if ends is None else ends
+    for width in _NEARBY:
+        step = max(round(width * middle), 1) if isinstance(middle, int) else width * middle
+        low, high = max(middle - step, least), min(middle + step, most)
+        if 0.0 < low < high and (level(low) > 0.0) != (level(high) > 0.0):
+            return low, high
+    return ends
 
 
 def _as_law(law: object) -> ErrorLaw:
@@ -216,7 +254,10 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
             return math.inf
         if at["epsilon"] == math.inf or at["delta"] == 1.0:
             return 0.0
-        bracket = outwards(level)  # the extremes are dear, and seldom needed
+        about = None
+        if type(options["accountant"]) is Exact:
+            about = _about(level, build, _Goal(at["epsilon"], at["delta"]), options["neighbors"], None)
+        bracket = about or outwards(level)  # the extremes are dear, and seldom needed
         if not meets(bracket[1]):
             return math.inf
         if meets(bracket[0]) and meets(0.0):

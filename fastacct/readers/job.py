@@ -15,7 +15,7 @@ from fastacct.core.relations import Direction, Relation
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
-from fastacct.readers.cell_job import TOP, Reading, read_run, status_within
+from fastacct.readers.cell_job import EPSILON, TOP, Reading, read_run, status_within
 from fastacct.readers.contour import Contour, kernel_directions
 from fastacct.readers.ladder import WHAT, Step, climb
 
@@ -240,6 +240,29 @@ def _reader(process: Process, index: int, relation: Relation, settings: Settings
 def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
     """Deltas of another job, for mechanisms whose divergence needs them."""
     return np.asarray(exact(job, Ask("delta", epsilons, epsilons.shape, relation, only_upper=True)).upper)
+
+
+def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
+    """Whether epsilon of a job of plain numbers is read from a grid, because the line does not certify it."""
+    whole = job.decompose(relation)
+    if whole.is_gaussian or whole.shape or any(m.alternatives() for m, _ in whole):
+        return False
+    cell = _reader(whole, 0, relation, EXACTLY)
+    with cell.lock:
+        try:
+            return cell.is_on_grid and not cell.read_line(np.array([delta]), EPSILON, only_upper=True)[1][0]
+        except OutOfReachError:
+            return True
+
+
+def rough_epsilon(job: Process, delta: float, relation: Relation) -> float:
+    """Epsilon of such a job at most, and to about 1e-3, by a grid that takes little time; inf where none tells."""
+    cell = _reader(job.decompose(relation), 0, relation, EXACTLY)
+    with cell.lock:
+        try:
+            return cell.roughly("epsilon", delta, math.inf)
+        except OutOfReachError:
+            return math.inf
 
 
 def largest_finite(whole: Process, direction: Direction) -> float:

@@ -109,3 +109,22 @@ def test_a_search_for_noise_asks_no_extremes(monkeypatch):
     assert fa.dpsgd.noise_multiplier(**run, epsilon=2.0, delta=1e-5, after=fa.Laplace(0.4)) == math.inf
     assert not asked or max(asked) < 1.0
     assert fa.dpsgd.noise_multiplier(**run, epsilon=math.inf, delta=1e-5) == 0.0
+
+
+def test_where_a_grid_answers_few_numbers_are_asked(monkeypatch):
+    asked, ask = [], sys.modules["fastacct.calibrate"].answer
+    monkeypatch.setattr(
+        sys.modules["fastacct.calibrate"], "answer", lambda *args, **k: asked.append(args) or ask(*args, **k)
+    )
+
+    def spent(x, count=4):
+        return epsilon(fa.Skellam(x) * count + fa.PureDP(0.1) * 3, delta=1e-6)
+
+    mu = calibrate(lambda x: fa.Skellam(x) * 4 + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6)
+    assert len(asked) <= 6
+    just_met(mu, spent, 2.0, mu * (1.0 - 1e-9))
+    asked.clear()
+    many = {"bracket": (1, 10_000)}
+    count = calibrate(lambda n: fa.Skellam(3000.0) * n + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6, **many)
+    assert len(asked) <= 7
+    just_met(count, lambda n: spent(3000.0, n), 2.0, count + 1)

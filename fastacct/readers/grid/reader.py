@@ -10,26 +10,25 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Final, Literal, NamedTuple
-
-import numpy as np
+from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.kept import cached
 from fastacct.losses.loss import (
     ROUNDING,
+    Loss,
     Moment,
     OutOfReachError,
     Part,
-    Weighted,
     log_moment,
     saddle_after,
     weighted,
 )
-from fastacct.losses.measure import lower_measure, upper_measure
+from fastacct.losses.measure import Lowered, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
+from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels, without_end
 from fastacct.readers.grid.window import Lower, Window
 
 _SMALLEST_TAIL: Final = 1e-299
@@ -42,6 +41,13 @@ _MOST_WORK: Final = 5e5
 """Of a composition on a grid, in about microseconds: of a cell of a density, of atoms, and of a point of a window."""
 _COSTS: Final = (0.8, 0.1, 0.12)
 _FINER: Final = 3
+_MOVES: Final = 3.5
+"""How much further bounds move than they are from where finer grids bring them: 7 times for that much finer ones."""
+_HOPELESS: Final = 4
+_MOST_LEVELS: Final = 60
+_COARSER: Final = 10
+_BACK: Final = 4
+"""Levels between a grid and the one that tells how good it is."""
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
 _APART: Final = 5.0
@@ -57,27 +63,18 @@ _LITTLE: Final = 25.0
 """How much smaller what is left out is than what is decided, in logarithms."""
 
 
-class Place(NamedTuple):
-    """A tilt, with the grid that suits the targets near it."""
-
-    tilt: float
-    tail: float
-    """Mass that is left out of each part."""
-    log_budget: float
-    """Log of the part of the tilted mass that is left out beside the window."""
-    spacing: float
-    least_spacing: float
-    floors: tuple[float, ...]
-
-
 class Grid:
     """Bounds of delta and epsilon of one direction of a composition.
 
     `spacing`: one grid for all targets, instead of grids that are refined until the width is within the tolerance.
+    `has_ends`: losses that hardly ever occur have their places, too, which may make the grid coarse.
     """
 
-    def __init__(self, parts: Sequence[Part], tolerance: float, spacing: float | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[Part], tolerance: float, spacing: float | None = None, *, has_ends: bool = False
+    ) -> None:
         self._parts = [part for part in parts if part.count]
+        self._cut = 0.0 if has_ends else 1.0
         self._tolerance, self._spacing = tolerance, spacing
         self._n_factors = sum(part.count for part in self._parts)
         self._is_apart = any(part.is_apart for part in self._parts)
@@ -88,23 +85,42 @@ class Grid:
         self._places: dict[int, Place] = {}
         self._kept: OrderedDict[tuple[int, int, bool], Window | Lower] = OrderedDict()
 
-    def delta(self, epsilon: float) -> Found:
+    def delta(self, epsilon: float, *, only_upper: bool = False) -> Found:
         """Bounds of delta at `epsilon`."""
         if not self._parts:
             return Found(0.0, 0.0, Status.TIGHT)
-        if self._far < epsilon < self._top and (least := self.delta(self._far).upper) < _SMALLEST_DELTA:
+        if self._far < epsilon < self._top and (least := self._far_out(epsilon)) < _SMALLEST_DELTA:
             return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
-        return self._refined(self._at(epsilon), lambda window: window.delta(epsilon), 1.0, _SMALLEST_DELTA, (0.0, 1.0))
+        asked = Asked(self._at(epsilon), lambda window: window.delta(epsilon), 1.0, _SMALLEST_DELTA, (0.0, 1.0))
+        found = self._from_above(asked) if only_upper else self._refined(asked)
+        if self._shows_ends(asked.place, found.upper):
+            return min(found, self._with_ends.delta(epsilon, only_upper=only_upper), key=lambda one: one.upper)
+        return found
 
-    def epsilon(self, delta: float) -> Found:
+    def epsilon(self, delta: float, *, only_upper: bool = False) -> Found:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
         if not self._parts or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
-        if delta < self._infinite * (1.0 - 1e-9) and self._composed(0, 0, False).infinite > delta:
+        if delta < self._infinite * (1.0 - 1e-9) and self._surely_infinite > delta:
             return Found(math.inf, math.inf, Status.NOT_MET)
         index, ease = self._first(delta)
-        return self._refined(index, lambda window: window.epsilon(delta), ease, 1e-6, (0.0, math.inf))
+        asked = Asked(index, lambda window: window.epsilon(delta), ease, 1e-6, (0.0, math.inf))
+        if self._shows_ends(index, delta):
+            return self._with_ends.epsilon(delta, only_upper=only_upper)
+        return self._from_above(asked) if only_upper else self._refined(asked)
+
+    @cached
+    def _with_ends(self) -> Grid:
+        """The same with losses that hardly ever occur."""
+        return Grid(self._parts, self._tolerance, self._spacing, has_ends=True)
+
+    def _shows_ends(self, index: int, delta: float) -> bool:
+        """Whether a delta is so small that losses count that are left out at a place."""
+        tail = self._place(index).tail
+        return self._n_factors * tail > self._tolerance * delta and any(
+            without_end(part.upper, self._cut * tail, is_upper=True) is not part.upper for part in self._parts
+        )
 
     def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound of the answer by the first grid alone; inf where there is none."""
@@ -132,26 +148,23 @@ class Grid:
             return 0
         return self._index(saddle_after(self._whole, lambda saddle: saddle.epsilon < epsilon).tilt)
 
-    def _refined(
-        self,
-        index: int,
-        read: Callable[[Window | Lower], float],
-        ease: float,
-        floor: float,
-        worst: tuple[float, float],
-    ) -> Found:
-        """Ever finer grids, until the bounds are within the tolerance, relative to the upper one or `floor`.
+    def _refined(self, asked: Asked) -> Found:
+        """Ever finer grids, until the bounds are within the tolerance, relative to the upper one or the floor.
 
-        The first grid is coarser by the square root of `ease`.
+        Where the finest grid would not bring them there the lower one is of a coarser grid: it takes most of the time.
         """
+        index, read, ease, floor, worst = asked
         (lower, upper), level = worst, self._level(ease)
+        falls, before, finer = 0.5, math.inf, 1
+        is_last = level > self._finest(index) + _HOPELESS
         for _ in range(_MAX_ROUNDS):
             known = lower, upper
             try:
                 upper = min(upper, read(self._composed(index, level, True)))
                 if upper == 0.0:
                     break
-                lower = max(lower, read(self._composed(index, level, False)))
+                below = min(level, self._finest(index) - 2) if is_last else level
+                lower = max(lower, read(self._composed(index, below, False)))
             except OutOfReachError:  # too fine: what coarser grids have shown holds, or those of smaller tilts
                 if upper < worst[1]:
                     break
@@ -161,15 +174,51 @@ class Grid:
                 continue
             gap, wanted = upper - lower if math.isfinite(lower) else 0.0, self._tolerance * max(upper, floor)
             if self._is_apart:  # no finer grid brings both sides together: until none moves
-                gap = max(known[1] - upper, lower - known[0])
-            if not gap > wanted or self._spacing_at(self._place(index), level)[1]:  # also where nothing is met
+                gap = max(known[1] - upper, lower - known[0]) / _MOVES
+            falls = max(falls, (gap / before) ** (1.0 / finer)) if before < math.inf else falls
+            left = self._finest(index) - level
+            if not gap > wanted or is_last or left <= 0:  # also where nothing is met
                 break
-            if self._is_apart:
-                level += _FINER
-                continue
-            ratio = wanted / gap if math.isfinite(gap) else 0.0
-            level += math.ceil(-2.0 * math.log2(min(0.7, max(0.125, 0.9 * math.sqrt(ratio)))))
+            is_last = not self._is_apart and gap * falls**left > 2.0 * wanted
+            finer = left if is_last else _FINER if self._is_apart else more_levels(wanted, gap)
+            level, before = level + finer, gap
         return judged(lower, upper, math.inf)
+
+    def _finest(self, index: int) -> int:
+        """The level of the finest grid at a place."""
+        place = self._place(index)
+        if self._spacing_at(place, -_MOST_LEVELS)[1]:
+            return -_MOST_LEVELS
+        return min(math.ceil(2.0 * math.log2(place.spacing / (place.least_spacing + 1e-300))), _MOST_LEVELS)
+
+    def _from_above(self, asked: Asked) -> Found:
+        """The upper bound alone; the lower one is not proved: a coarser grid tells it, whose error is that many times
+        the square of the spacings."""
+        index, read, ease, floor, (nothing, upper) = asked
+        level, error = self._level(ease), math.inf
+        for _ in range(_MAX_ROUNDS):
+            try:
+                found = read(self._composed(index, level, True))
+            except OutOfReachError:
+                if upper < asked.worst[1]:
+                    break
+                if not index:
+                    raise
+                index //= 2
+                continue
+            upper, place = min(upper, found), self._place(index)
+            (spacing, is_final), (coarser, _) = (self._spacing_at(place, at) for at in (level, level - _BACK))
+            if not 0.0 < found < math.inf:
+                break
+            if coarser > spacing:
+                before = read(self._composed(index, level - _BACK, True))
+                error = 2.0 * max(before - found, 0.0) / ((coarser / spacing) ** 2 - 1.0)
+            else:
+                error = 0.0
+            if is_final or not error > (wanted := self._tolerance * max(upper, floor)):
+                break
+            level += more_levels(wanted, error)
+        return Found(max(upper - error, nothing) if error < math.inf else nothing, upper, Status.LOOSE)
 
     def _level(self, ease: float) -> int:
         """Of the first grid; where sides are apart the next one is compared with it."""
@@ -193,9 +242,23 @@ class Grid:
     @cached
     def _far(self) -> float:
         """An epsilon from which delta is smaller than what can be told from nothing."""
-        if not self._whole or self._infinite > 0.0:
+        if not self._whole or self._infinite > 10.0 * _SMALLEST_TAIL * self._n_factors:
             return math.inf
         return max(saddle_after(self._whole, lambda saddle: saddle.log_delta > _LOG_NOTHING).epsilon, 0.0)
+
+    def _far_out(self, epsilon: float) -> float:
+        """A bound of delta there, by one coarse grid: nobody asks how much less than nothing it is."""
+        try:
+            return self._composed(self._at(self._far), self._level(1.0) - _COARSER, True).delta(epsilon)
+        except OutOfReachError:
+            return 1.0
+
+    @cached
+    def _surely_infinite(self) -> float:
+        """A lower bound of the mass of an infinite loss."""
+        place = self._place(0)
+        measures = [(one.below, n) for one, n in self._lowered(place, self._spacing_at(place, 0)[0])]
+        return Composition(measures, False).infinite()
 
     def _tilt(self, index: int) -> tuple[float, Moment]:
         """A tilt and the log-moment there; the last one where the loss has no width left."""
@@ -247,8 +310,8 @@ class Grid:
         tail = math.exp(max(log_delta - _LITTLE, -690.0)) * tolerance / self._n_factors
         effective = max(0.5 * (tilt + ends[1][0]), 1.0 / width if width > 0.0 else 0.0, 1e-3)
         spacing = math.sqrt(3.0 * tolerance / (self._n_factors * effective * (1.0 + effective)))
-        floors = tuple(_floor_of(one, tilt, log_budget - math.log(self._n_factors)) for one in self._sketches)
-        spans = [part.upper.extent(tail) for part in self._parts]
+        floors = tuple(floor_of(one, tilt, log_budget - math.log(self._n_factors)) for one in self._sketches)
+        spans = [without_end(part.upper, self._cut * tail, is_upper=True).extent(tail) for part in self._parts]
         lengths = [max(high - max(low, floor), 0.0) for (low, high), floor in zip(spans, floors, strict=True)]
         whole = math.fsum(part.count * length for part, length in zip(self._parts, lengths, strict=True))
         window = min(2.2 * math.sqrt(-2.0 * log_budget) * width, whole)
@@ -270,14 +333,24 @@ class Grid:
                 self._kept.popitem(last=False)
         return self._kept[key]
 
+    def _used(self, place: Place, *, is_upper: bool) -> Iterator[tuple[Loss, int, float]]:
+        """Losses as a place needs them, how often they occur, and what they are moved up to."""
+        for part, floor in zip(self._parts, place.floors, strict=True):
+            source = part.upper if is_upper else part.lower
+            yield without_end(source, self._cut * place.tail, is_upper=is_upper), part.count, floor
+
     def _upper(self, place: Place, spacing: float, tilt: float) -> Window:
-        parts = zip(self._parts, place.floors, strict=True)
-        measures = [(upper_measure(part.upper, spacing, place.tail, floor), part.count) for part, floor in parts]
+        used = self._used(place, is_upper=True)
+        measures = [(upper_measure(source, spacing, place.tail, floor), count) for source, count, floor in used]
         return Composition(measures, True).window(tilt, place.log_budget, _MAX_POINTS)
 
+    def _lowered(self, place: Place, spacing: float) -> list[tuple[Lowered, int]]:
+        """The parts from below, and how often they occur."""
+        used = self._used(place, is_upper=False)
+        return [(lower_measure(source, spacing, place.tail, floor), count) for source, count, floor in used]
+
     def _lower(self, place: Place, spacing: float, tilt: float) -> Lower:
-        parts = zip(self._parts, place.floors, strict=True)
-        found = [(lower_measure(part.lower, spacing, place.tail, floor), part.count) for part, floor in parts]
+        found = self._lowered(place, spacing)
         dots = Composition([(one.dots, n) for one, n in found], False)
         is_moved = any(one.reach > 1 for one, _ in found)
         made = Composition([(one.below, n) for one, n in found], False) if is_moved else dots
@@ -319,16 +392,3 @@ class Grid:
                 return None
         shared = math.lcm(*[share.denominator for share in shares])
         return known[0] / shared if shared <= 1000 else None
-
-
-def _floor_of(sketch: Weighted, tilt: float, log_budget: float) -> float:
-    """A loss below which all mass, moved up to it, is less than exp(log_budget) of the tilted measure."""
-    _, loss, log_mass = sketch
-    if not loss.size:
-        return -math.inf
-    order = np.argsort(loss, kind="stable")
-    loss, log_mass = loss[order], log_mass[order]
-    whole = log_moment([(1, loss, log_mass)], tilt).value
-    moved = tilt * loss[1:] - whole + np.log(np.cumsum(np.exp(log_mass[:-1])) + 1e-320)
-    few = np.flatnonzero(moved < log_budget)
-    return float(loss[few[-1] + 1]) if few.size else -math.inf

@@ -1,9 +1,13 @@
 """What a question on grids may cost: counted, the same whatever was asked before, and safe where it ends."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.losses.loss import Part
 from fastacct.readers import cell
 from fastacct.readers.grid import reader
 from fastacct.readers.renyi import Renyi
@@ -58,3 +62,70 @@ def test_a_delta_of_nothing_takes_few_compositions(monkeypatch):
     assert lower == 0.0
     assert upper < 1e-300
     assert len(made) <= 6
+
+
+def test_an_upper_bound_alone_takes_no_grid_from_below(monkeypatch):
+    bounds = [fa.epsilon_bounds(job(), delta=1e-6), fa.delta_bounds(job(), epsilon=0.5)]
+
+    def refuse(*_):
+        raise AssertionError("a grid from below, which takes three times as long")
+
+    monkeypatch.setattr(reader.Grid, "_lower", refuse)
+    for (lower, upper, _), alone in zip(
+        bounds, (fa.epsilon(job(), delta=1e-6), fa.delta(job(), epsilon=0.5)), strict=True
+    ):
+        assert lower <= alone <= upper * (1.0 + 1e-6)
+
+
+def grid(mechanism, count, tolerance=1e-6):
+    one = mechanism.losses("remove").remove
+    return reader.Grid([Part(one.upper, one.lower, count)], tolerance)
+
+
+def test_that_epsilon_is_infinite_takes_no_composition(monkeypatch):
+    monkeypatch.setattr(reader.Grid, "_composed", None)
+    table = fa.from_pmf([0.5, 0.499, 0.001], [0.5, 0.5, 0.0])
+    assert grid(table, 1000).epsilon(0.1) == (math.inf, math.inf, fa.Status.NOT_MET)
+
+
+def test_where_no_grid_is_fine_enough_the_lower_one_is_coarser(monkeypatch):
+    monkeypatch.setattr(reader, "_MOST_WORK", 300.0)
+    one = grid(fa.DiscreteGaussian(3.7).poisson(0.3), 50)
+    lower, upper, status = one.delta(1.0)
+    assert 0.0 < lower < upper < 2.0 * lower
+    assert status == fa.Status.LOOSE
+    spacing = {
+        is_upper: min(w.spacing if is_upper else w.below.spacing for key, w in one._kept.items() if key[2] == is_upper)
+        for is_upper in (True, False)
+    }
+    assert spacing[False] > 1.4 * spacing[True]
+
+
+def test_deltas_far_below_what_is_told_from_nothing_take_one_coarse_grid():
+    one = grid(fa.Gaussian(1.0).poisson(0.1), 3)
+    far = one.delta(80.0)
+    assert far.lower == 0.0
+    assert far.upper < 1e-290
+    assert [key[2] for key in one._kept] == [True]
+    assert max(w.mass.size for w in one._kept.values()) <= 1 << 15
+
+
+def test_losses_that_hardly_ever_occur_do_not_make_the_grid_coarse():
+    """The bulk of these losses is 1e-4 wide, and the largest is 10: epsilon was 0.18."""
+    sample = fa.DiscreteGaussian(2.0).poisson(1e-4)
+    lower, upper, _ = fa.epsilon_bounds(sample * 5, delta=1e-8)
+    assert 0.0 < lower < upper < lower * (1.0 + 1e-5)
+    x = np.arange(-20, 22)
+    weight, moved = np.exp(-(x**2) / 8.0), np.exp(-((x - 1) ** 2) / 8.0)
+    q = weight / weight.sum()
+    p = (1.0 - 1e-4) * q + 1e-4 * moved / moved.sum()
+    kinds = [(math.log(a / b), a) for a, b in zip(p.tolist(), q.tolist(), strict=True) if a > 1e-14]
+    delta = dict.fromkeys((lower, upper), 0.0)
+    for each in itertools.combinations_with_replacement(kinds, 5):
+        loss, mass = sum(one for one, _ in each), math.prod(one for _, one in each)
+        often = math.factorial(5) / math.prod(math.factorial(each.count(one)) for one in set(each))
+        for at in delta:
+            if loss > at:
+                delta[at] += often * mass * -math.expm1(at - loss)
+    assert delta[upper] <= 1e-8 * (1.0 + 1e-9)
+    assert delta[lower] >= 1e-8 * (1.0 - 1e-9)

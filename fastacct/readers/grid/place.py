@@ -1,0 +1,71 @@
+"""Where a composition is looked at: a tilt with its grid; and what of each part does not matter there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fastacct.losses.loss import ROUNDING, Loss, Weighted, log_moment
+from fastacct.readers.grid.window import Lower, Window
+
+
+class Place(NamedTuple):
+    """A tilt, with the grid that suits the targets near it."""
+
+    tilt: float
+    tail: float
+    """Mass that is left out of each part."""
+    log_budget: float
+    """Log of the part of the tilted mass that is left out beside the window."""
+    spacing: float
+    least_spacing: float
+    floors: tuple[float, ...]
+
+
+class Asked(NamedTuple):
+    """A place, how a window there is read, and by how much an interval may be wider: the first grid is coarser by the
+    square root of `ease`; a width is relative to the upper bound or to `floor`.  `worst`: what says nothing."""
+
+    place: int
+    read: Callable[[Window | Lower], float]
+    ease: float
+    floor: float
+    worst: tuple[float, float]
+
+
+def without_end(source: Loss, tail: float, *, is_upper: bool) -> Loss:
+    """Atoms without their largest losses, of a mass of `tail` at most: infinite from above, nowhere from below."""
+    if (atoms := source.as_atoms()) is None or tail == 0.0:
+        return source
+    order = np.argsort(-atoms.loss, kind="stable")
+    gone = np.cumsum(atoms.mass[order]) <= tail
+    if not gone.any() or gone.all():
+        return source
+    infinite, kept = atoms.infinite, np.sort(order[~gone])
+    if is_upper:
+        infinite = (infinite + float(np.sum(atoms.mass[order[gone]]))) * (1.0 + ROUNDING * (4.0 + order.size))
+    columns = {name: getattr(atoms, name)[kept] for name in ("loss", "loss_error", "mass")}
+    return replace(atoms, **columns, infinite=infinite)
+
+
+def more_levels(wanted: float, gap: float) -> int:
+    """How much finer a grid is to be, of which the bounds are so far apart."""
+    ratio = wanted / gap if math.isfinite(gap) else 0.0
+    return math.ceil(-2.0 * math.log2(min(0.7, max(0.125, 0.9 * math.sqrt(ratio)))))
+
+
+def floor_of(sketch: Weighted, tilt: float, log_budget: float) -> float:
+    """A loss below which all mass, moved up to it, is less than exp(log_budget) of the tilted measure."""
+    _, loss, log_mass = sketch
+    if not loss.size:
+        return -math.inf
+    order = np.argsort(loss, kind="stable")
+    loss, log_mass = loss[order], log_mass[order]
+    whole = log_moment([(1, loss, log_mass)], tilt).value
+    moved = tilt * loss[1:] - whole + np.log(np.cumsum(np.exp(log_mass[:-1])) + 1e-320)
+    few = np.flatnonzero(moved < log_budget)
+    return float(loss[few[-1] + 1]) if few.size else -math.inf
