@@ -1,0 +1,76 @@
+"""Certificates of many digits: a line in balls proves them, and what must not be proved on it."""
+
+import copy
+import json
+
+import pytest
+
+import fastacct as fa
+from fastacct.certificate import checker
+from tests.certificate.test_certificate import RUN, less, put
+
+LINES = {
+    "sampled": (RUN, "add_remove", 1e-5, 10),
+    "replaced": (fa.Gaussian(2.0).poisson(0.05) * 100, "replace_one", 1e-6, 9),
+    "group": (fa.Gaussian(3.0).poisson(0.05).group(2) * 100, "zero_out", 1e-6, 9),
+    "fixed size": (fa.Gaussian(4.0).fixed_size(100, 1000) * 50, "remove", 1e-5, 8),
+    "beside Laplace noise": (fa.Gaussian(2.0).poisson(0.2) * 50 + fa.Laplace(20.0) * 3, "add", 1e-4, 8),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_many_digits_are_proved_on_a_line(name: str) -> None:
+    job, relation, delta, digits = LINES[name]
+    found = fa.certify(job, delta=delta, neighbors=relation, digits=digits)
+    bounds = fa.epsilon_bounds(job, delta=delta, neighbors=relation)
+    assert bounds.lower <= float(found.epsilon) <= bounds.upper * (1.0 + 20.0 * 10.0**-digits)
+
+
+def test_many_digits_of_other_noise_are_refused() -> None:
+    with pytest.raises(ValueError, match="more than 7 digits are proved of Gaussian noise"):
+        fa.certify(fa.PureDP(0.1) * 9, delta=1e-6, digits=9)
+    with pytest.raises(ValueError, match="more than 7 digits are proved of Gaussian noise"):
+        fa.certify(fa.Gaussian(1.0).poisson(0.1, at_most=9, records=50) * 9, delta=1e-6, digits=9)
+
+
+@pytest.fixture(scope="module")
+def line() -> dict:
+    job = fa.Laplace(20.0) * 3 + fa.Gaussian(2.0).poisson(0.2) * 50
+    return json.loads(fa.certify(job, delta=1e-4, neighbors="remove", digits=8).text)
+
+
+OFF_THE_LINE = {
+    "1e-7 below the truth": put("epsilon", lambda text: less(text, 1.0 - 1e-7)),
+    "less delta": put("delta", lambda text: less(text, 0.999)),
+    "one release more": put("releases/1/count", 51),
+    "less noise": put("releases/1/gaussian", "1.999"),
+    "a larger rate": put("releases/1/poisson", "0.2001"),
+    "no sample": lambda document: document["releases"][1].pop("poisson"),
+    "less Laplace noise": put("releases/0/laplace", "19"),
+    "a group": put("releases/1/group", 2),
+    "another relation": put("relation", "replace_one"),
+    "few nodes": put("proof/remove/nodes", 4),
+    "no nodes": put("proof/remove/nodes", 0),
+    "1e9 nodes": put("proof/remove/nodes", 10**9),
+    "a line at 1": put("proof/remove/line", "1"),
+    "a line left of 1": put("proof/remove/line", "0.5"),
+    "a line far right": put("proof/remove/line", "1000"),
+    "a step that is wide": put("proof/remove/step", lambda text: less(text, 3.0)),
+    "a step of 0": put("proof/remove/step", "0"),
+    "a short reach": put("proof/remove/reach", "3"),
+    "no reach": put("proof/remove/reach", "0"),
+    "a late cut": put("proof/remove/cuts", ["0.5", "0.99"]),
+    "a cut left out": put("proof/remove/cuts", ["0.5"]),
+    "few bits": put("proof/remove/bits", 16),
+    "a kind it does not know": put("releases/0", {"count": 3, "guarantee": ["0.05", "0"]}),
+    "a sample of Laplace noise": put("releases/0/poisson", "0.5"),
+    "at most so many": put("releases/1/at_most", [10, 100]),
+}
+
+
+@pytest.mark.parametrize("name", OFF_THE_LINE)
+def test_what_is_wrong_is_not_proved_on_a_line(name: str, line: dict) -> None:
+    changed = copy.deepcopy(line)
+    OFF_THE_LINE[name](changed)
+    with pytest.raises((ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
+        checker.proved(json.dumps(changed))
