@@ -149,7 +149,7 @@ _Ends = tuple[float, float] | None
 def _about(
     level: Callable[[float], float], build: Callable[[float], Process], goal: _Goal, relation: Relation, ends: _Ends
 ) -> _Ends:
-    """Narrow ends about where coarse grids see the boundary, where epsilon is read from grids; else the ends given."""
+    """Narrow ends about the boundary of coarse grids, if grids answer for epsilon; else the ends given."""
     epsilon, delta = goal
     try:
         if not is_on_grid(build(1 if ends is None else ends[0]), delta, relation):

@@ -243,7 +243,7 @@ def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
 
 
 def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
-    """Whether epsilon of a job of plain numbers is read from a grid, because the line does not certify it."""
+    """Whether grids answer for epsilon of a job of plain numbers, because the line does not certify it."""
     whole = job.decompose(relation)
     if whole.is_gaussian or whole.shape or any(m.alternatives() for m, _ in whole):
         return False
@@ -256,7 +256,7 @@ def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
 
 
 def rough_epsilon(job: Process, delta: float, relation: Relation) -> float:
-    """Epsilon of such a job at most, and to about 1e-3, by a grid that takes little time; inf where none tells."""
+    """Epsilon of such a job at most, roughly, by a grid that takes little time; inf where none tells."""
     cell = _reader(job.decompose(relation), 0, relation, EXACTLY)
     with cell.lock:
         try:

@@ -27,8 +27,8 @@ class Place(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A place, how a window there is read, and by how much an interval may be wider: the first grid is coarser by the
-    square root of `ease`; a width is relative to the upper bound or to `floor`.  `worst`: what says nothing."""
+    """A place, what is asked of a window there, and by how much an interval may be wider: the first grid is coarser by
+    the square root of `ease`; a width is relative to the upper bound or to `floor`.  `worst`: what says nothing."""
 
     place: int
     read: Callable[[Window | Lower], float]
