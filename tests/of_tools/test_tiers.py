@@ -108,6 +108,19 @@ def test_tests_of_a_file_are_found_and_keep_to_their_seconds(file, test):
     assert near.chosen(near.ROOT / file, -1.0) == found[:1]  # what costs nothing has room in any case
 
 
+def test_tests_without_their_library_are_left_out_and_the_others_run(tmp_path, monkeypatch):
+    """Of functions of a file that skips itself pytest says that they are not there, and runs nothing."""
+    for name in ("json", "no_such_library"):
+        (tmp_path / f"test_{name}.py").write_text(
+            f'import pytest\n\npytest.importorskip("{name}")\n\n\ndef test_a(): ...\n'
+        )
+    monkeypatch.setattr(near, "TESTS", tmp_path)
+    near.all_tests.cache_clear()
+    assert list(near.all_tests()) == [("test_json.py", "test_a")]
+    near.all_tests.cache_clear()
+    assert near.missing(tmp_path / "test_no_such_library.py") == "no_such_library"
+
+
 def test_quick_has_a_fifth_of_the_examples():
     seen = []
 

@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests import costs, kernel_mutants, mutants, tiers
@@ -80,14 +81,21 @@ def tests_of(path: Path) -> dict[str, set[str]]:
 
 
 @cache
+def missing(path: Path) -> str:
+    """The library without which a file of tests has none, if it is not installed: pytest then runs no other file."""
+    needed = re.findall(r"^(?:\w+ = )?pytest\.importorskip\(\"([\w.]+)\"", path.read_text("utf-8"), re.MULTILINE)
+    return next((name for name in needed if find_spec(name.partition(".")[0]) is None), "")
+
+
+@cache
 def all_tests() -> dict[Test, set[str]]:
-    """Every test function but those of form, with the names that it uses."""
+    """Every test function that can run but those of form, with the names that it uses."""
     files = {path.relative_to(TESTS).as_posix(): path for path in sorted(TESTS.rglob("test_*.py"))}
     forms = tuple(tiers.FORM)
     return {
         (file, test): used
         for file, path in files.items()
-        if not file.startswith(forms)
+        if not file.startswith(forms) and not missing(path)
         for test, used in tests_of(path).items()
     }
 
@@ -223,6 +231,8 @@ def main(file: str, most: float = SECONDS) -> int:
     found = chosen(path, most)
     tests = [f"tests/{one}::{test}" for one, test in found]
     print(f"{len(tests)} functions of {', '.join(dict.fromkeys(one for one, _ in found))}", flush=True)
+    absent = {missing(one) for one in TESTS.rglob("test_*.py")} - {""}
+    print(f"left out: tests that need {', '.join(sorted(absent)) or 'nothing'}", flush=True)
     plugin = []
     if path.suffix in (".h", ".c", ".pyx", ".pxi", ".pxd"):
         build()
