@@ -152,7 +152,7 @@ def _about(
     """Narrow ends about the boundary of coarse grids, if grids answer for epsilon; else the ends given."""
     epsilon, delta = goal
     try:
-        if not is_on_grid(build(1 if ends is None else ends[0]), delta, relation):
+        if not is_on_grid(build(1.0 if ends is None else ends[0]), delta, relation):
             return ends
         middle = boundary(lambda x: excess(rough_epsilon(build(x), delta, relation), epsilon), ends, "")
     except (TypeError, ValueError):  # said in words where it is asked again

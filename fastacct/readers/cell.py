@@ -120,11 +120,8 @@ class Side:
         upper = self.coarse.at_most(quantity, target) if self.coarse else math.inf
         return upper if upper <= enough or not self.is_on_grid else self._grid.at_most(quantity, target)
 
-    def ask(self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool) -> Found:
+    def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> Found:
         """The answer."""
-        if only_upper and self.is_on_grid:
-            ask = self._grid.epsilon if quantity == "epsilon" else self._grid.delta
-            return ask(target, only_upper=True)
         return self.reader.epsilon(target) if quantity == "epsilon" else self.reader.delta(target)
 
 
@@ -244,16 +241,13 @@ class CellReader(Guarded):
         """An upper bound by grids that take little time."""
         return max(side.roughly(quantity, target, enough) for side in self._sides)
 
-    def larger(
-        self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False
-    ) -> tuple[float, float, str]:
+    def larger(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[float, float, str]:
         """Bounds of the larger direction by losses, and what reads it."""
         least, upper, name = -math.inf, -math.inf, ""
         for side in self._sides:
-            enough = upper if only_upper else least
-            if enough > -math.inf and side.roughly(quantity, target, enough) <= enough:
+            if least > -math.inf and side.roughly(quantity, target, least) <= least:
                 continue  # it is not the larger one
-            found = side.ask(quantity, target, only_upper=only_upper)
+            found = side.ask(quantity, target)
             if found.upper > upper:
                 upper, name = found.upper, side.name
             least = max(least, found.lower)

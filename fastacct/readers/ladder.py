@@ -76,38 +76,24 @@ class _One(NamedTuple):
     target: float
     upper: float
     enough: float
-    only_upper: bool
 
 
-class _Heard(NamedTuple):
-    """What a rung says of one target."""
-
-    lower: float
-    upper: float
-    name: str
-    is_final: bool = False
-
-
-def _each(
-    ask: Callable[[CellReader, _One], tuple[float, float, str] | _Heard],
-) -> Callable[[CellReader, Question], Said]:
+def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callable[[CellReader, Question], Said]:
     """A rung that is asked one target at a time; it refuses where it refuses all of them."""
 
     def every(cell: CellReader, question: Question) -> Said:
-        quantity, *columns, only_upper = question
+        quantity, *columns, _ = question
         low, high = _trivial(quantity, question.target.size)
-        name, why, is_final = "", None, np.zeros(low.size, dtype=np.bool_)
-        for i, (target, upper, enough) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        name, why = "", None
+        for i, each in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             try:
                 with cell.lock:
-                    low[i], high[i], name, is_final[i] = _Heard(
-                        *ask(cell, _One(quantity, target, upper, enough, only_upper))
-                    )
+                    low[i], high[i], name = ask(cell, _One(quantity, *each))
             except OutOfReachError as error:
                 why = error
         if why and not name:
             raise why
-        return Said(low, high, _status(quantity, low, high), name, is_final)
+        return Said(low, high, _status(quantity, low, high), name, np.zeros(low.size, dtype=np.bool_))
 
     return every
 
@@ -188,29 +174,20 @@ def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
 
 
 @_each
-def _losses(cell: CellReader, one: _One) -> _Heard:
+def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Sums of losses, listed or on a grid: the larger direction."""
     _refuse_mixtures(cell, one)
     # sums of mixtures take seconds there, and say little more than divergences
     if cell.is_gaussian and one.quantity == "delta" and one.upper < 1e-250:
         raise OutOfReachError("no grid tells so little from nothing")
-    if one.quantity == "epsilon" and cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
-        raise OutOfReachError("no grid comes near the largest loss")
-    lower, upper, name = _summed(cell, one)
-    if not (one.only_upper and cell.is_on_grid):
-        return _Heard(lower, upper, name)
-    width = upper - lower if one.quantity == "log_delta" else 1.0 - lower / upper if upper > 0.0 else 0.0
-    return _Heard(TRIVIAL[one.quantity], upper, name, not cell.is_bound and width <= _WIDE)  # nobody has proved `lower`
-
-
-def _summed(cell: CellReader, one: _One) -> tuple[float, float, str]:
-    """Bounds by losses, and what reads them."""
     if one.quantity == "epsilon":
-        return cell.larger("epsilon", one.target, only_upper=one.only_upper)
-    lower, upper, name = cell.larger("delta", one.target, only_upper=one.only_upper)
+        if cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
+            raise OutOfReachError("no grid comes near the largest loss")
+        return cell.larger("epsilon", one.target)
+    lower, upper, name = cell.larger("delta", one.target)
     if (before := cell.largest * (1.0 - 1e-6)) < math.inf:  # nearer to the largest loss grids say less
         if before < one.target and cell.is_on_grid:
-            upper = min(upper, cell.larger("delta", before, only_upper=True)[1])
+            upper = min(upper, cell.larger("delta", before)[1])
         upper = max(upper, 5e-324)  # losses reach further than epsilon: what underflowed is not nothing
     if one.quantity == "log_delta":
         lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf

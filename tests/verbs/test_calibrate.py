@@ -124,6 +124,10 @@ def test_where_a_grid_answers_few_numbers_are_asked(monkeypatch):
     assert len(asked) <= 6
     just_met(mu, spent, 2.0, mu * (1.0 - 1e-9))
     asked.clear()
+    floats = []
+    calibrate(lambda x: floats.append(type(x)) or fa.Skellam(x) * 4 + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6)
+    assert set(floats) == {float}
+    asked.clear()
     many = {"bracket": (1, 10_000)}
     count = calibrate(lambda n: fa.Skellam(3000.0) * n + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6, **many)
     assert len(asked) <= 7

@@ -201,6 +201,7 @@ VERBS = {
 OTHERWISE = {
     "explain": "asks for epsilon at delta or for delta at epsilon: both by name",
     "report": "takes a title, too, and lays out what it found",
+    "guarantee": "has one delta, and holds what a verb is asked for",
     "certify": "has one of two targets, by name, and digits; a thread is of no use to it",
 }
 """Functions with an argument `job` that are not in the table in every respect, and why."""

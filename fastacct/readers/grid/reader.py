@@ -46,8 +46,6 @@ _MOVES: Final = 3.5
 _HOPELESS: Final = 4
 _MOST_LEVELS: Final = 60
 _COARSER: Final = 10
-_BACK: Final = 4
-"""Levels between a grid and the one that tells how good it is."""
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
 _APART: Final = 5.0
@@ -85,7 +83,7 @@ class Grid:
         self._places: dict[int, Place] = {}
         self._kept: OrderedDict[tuple[int, int, bool], Window | Lower] = OrderedDict()
 
-    def delta(self, epsilon: float, *, only_upper: bool = False) -> Found:
+    def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
         if not self._parts:
             return Found(0.0, 0.0, Status.TIGHT)
@@ -93,12 +91,12 @@ class Grid:
             return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
         asked = Asked(self._at(epsilon), lambda window: window.delta(epsilon), 1.0, _SMALLEST_DELTA, (0.0, 1.0))
-        found = self._from_above(asked) if only_upper else self._refined(asked)
+        found = self._refined(asked)
         if self._shows_ends(asked.place, found.upper):
-            return min(found, self._with_ends.delta(epsilon, only_upper=only_upper), key=lambda one: one.upper)
+            return min(found, self._with_ends.delta(epsilon), key=lambda one: one.upper)
         return found
 
-    def epsilon(self, delta: float, *, only_upper: bool = False) -> Found:
+    def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
         if not self._parts or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
@@ -107,8 +105,8 @@ class Grid:
         index, ease = self._first(delta)
         asked = Asked(index, lambda window: window.epsilon(delta), ease, 1e-6, (0.0, math.inf))
         if self._shows_ends(index, delta):
-            return self._with_ends.epsilon(delta, only_upper=only_upper)
-        return self._from_above(asked) if only_upper else self._refined(asked)
+            return self._with_ends.epsilon(delta)
+        return self._refined(asked)
 
     @cached
     def _with_ends(self) -> Grid:
@@ -190,35 +188,6 @@ class Grid:
         if self._spacing_at(place, -_MOST_LEVELS)[1]:
             return -_MOST_LEVELS
         return min(math.ceil(2.0 * math.log2(place.spacing / (place.least_spacing + 1e-300))), _MOST_LEVELS)
-
-    def _from_above(self, asked: Asked) -> Found:
-        """The upper bound alone; the lower one is not proved: a coarser grid tells it, whose error is that many times
-        the square of the spacings."""
-        index, read, ease, floor, (nothing, upper) = asked
-        level, error = self._level(ease), math.inf
-        for _ in range(_MAX_ROUNDS):
-            try:
-                found = read(self._composed(index, level, True))
-            except OutOfReachError:
-                if upper < asked.worst[1]:
-                    break
-                if not index:
-                    raise
-                index //= 2
-                continue
-            upper, place = min(upper, found), self._place(index)
-            (spacing, is_final), (coarser, _) = (self._spacing_at(place, at) for at in (level, level - _BACK))
-            if not 0.0 < found < math.inf:
-                break
-            if coarser > spacing:
-                before = read(self._composed(index, level - _BACK, True))
-                error = 2.0 * max(before - found, 0.0) / ((coarser / spacing) ** 2 - 1.0)
-            else:
-                error = 0.0
-            if is_final or not error > (wanted := self._tolerance * max(upper, floor)):
-                break
-            level += more_levels(wanted, error)
-        return Found(max(upper - error, nothing) if error < math.inf else nothing, upper, Status.LOOSE)
 
     def _level(self, ease: float) -> int:
         """Of the first grid; where sides are apart the next one is compared with it."""
