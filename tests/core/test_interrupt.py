@@ -11,8 +11,8 @@ import fastacct as fa
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
 JOBS = {
     "losses on a grid": (fa.from_pmf([0.3, 0.3, 0.4], [0.31, 0.2, 0.49]) * 200 + fa.Laplace(11.0) * 300, "add_remove"),
-    "40 different steps": (
-        sum((fa.Gaussian(1.0 + 0.01 * i).poisson(1e-4).group(2) * (10 + i) for i in range(40)), fa.Process()),
+    "400 different steps": (
+        sum((fa.Gaussian(1.0 + 0.01 * i).poisson(1e-4).group(2) * (10 + i) for i in range(400)), fa.Process()),
         "add_remove",
     ),
     "groups of 60": (
