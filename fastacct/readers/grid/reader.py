@@ -188,12 +188,13 @@ class Grid:
 
     def _left_apart(self, index: int) -> float:
         """By how much log delta from above and from below differ on any grid, where atoms themselves do; roughly."""
-        sides = [(part.count, part.upper.as_atoms(), part.lower.as_atoms()) for part in self._parts]
-        if self._is_apart or not all(above and below and below.loss.size for _, above, below in sides):
-            return 0.0
-        tilt, moment = self._tilt(index)
-        below = log_moment([weighted(part.lower, part.count) for part in self._parts], tilt)
-        return moment.value - below.value
+        tilt, apart = self._tilt(index)[0], 0.0
+        for part in () if self._is_apart else self._parts:
+            above, below = part.upper.as_atoms(), part.lower.as_atoms()
+            if above and below and above.loss.size and below.loss.size:
+                moments = [log_moment([weighted(one, part.count)], tilt).value for one in (above, below)]
+                apart += moments[0] - moments[1]
+        return apart
 
     def _finest(self, index: int) -> int:
         """The level of the finest grid at a place."""
