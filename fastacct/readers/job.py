@@ -15,9 +15,10 @@ from fastacct.core.relations import Direction, Relation
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
-from fastacct.readers.cell_job import EPSILON, TOP, Reading, read_run, status_within
+from fastacct.readers.cell_job import read_run
 from fastacct.readers.contour import Contour, kernel_directions
 from fastacct.readers.ladder import WHAT, Step, climb
+from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading, status_within
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
@@ -64,7 +65,7 @@ def known_part(job: Process) -> Process:
 def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """Bounds of a job from above, and from below what is proved of a part of it."""
     lower = np.minimum(exact(part, ask).lower, bounds.upper)
-    status = status_within(lower, bounds.upper, ask.quantity == "log_delta")
+    status = status_within(lower, bounds.upper, WHAT[ask.quantity])
     return Bounds(lower, bounds.upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))
 
 
@@ -88,7 +89,7 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
                 least[i] = max(least[i], found.lower if is_lower else found.upper)
     code = np.where(upper == upper.max(axis=0), status, Status.NOT_MET).min(axis=0)
     low, high = lower.max(axis=0), upper.max(axis=0)
-    code = np.where(code == Status.NOT_MET, code, status_within(low, high, ask.quantity == "log_delta"))
+    code = np.where(code == Status.NOT_MET, code, status_within(low, high, WHAT[ask.quantity]))
     return Bounds(*(x.reshape(ask.shape) for x in (low, high, code.astype(np.uint8))))
 
 
@@ -119,7 +120,7 @@ def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.
 
 def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
     """Of a job that is analysed by a pair that is not its own: there is no lower bound."""
-    lower = np.full(ask.shape, -np.inf if ask.quantity == "log_delta" else 0.0)
+    lower = np.full(ask.shape, BOTTOM[WHAT[ask.quantity]])
     loose = (bounds.status == Status.TIGHT) & (bounds.upper > lower)
     return Bounds(lower, bounds.upper, np.where(loose, Status.LOOSE, bounds.status).astype(np.uint8))
 

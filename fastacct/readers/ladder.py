@@ -18,7 +18,7 @@ from fastacct.core.inputs import Cells, Codes
 from fastacct.core.relations import Relation
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell_job import DELTA, EPSILON, LOG_DELTA, TOP, Reading, status_within
+from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, LOG_DELTA, TOP, Reading, status_within
 
 if TYPE_CHECKING:
     from fastacct.readers.cell import CellReader, Quantity
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 WHAT: Final = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses, and losses more than the line of mixtures."""
-
-
-TRIVIAL: Final = {"epsilon": 0.0, "delta": 0.0, "log_delta": -math.inf}
+TRIVIAL: Final = {quantity: BOTTOM[what] for quantity, what in WHAT.items()}
 """What says nothing from below."""
 
 
@@ -105,7 +103,7 @@ def _trivial(quantity: Quantity, size: int) -> tuple[Cells, Cells]:
 
 def _status(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
     """Codes of intervals."""
-    within = status_within(lower, upper, quantity == "log_delta")
+    within = status_within(lower, upper, WHAT[quantity])
     return np.where(upper >= TOP[WHAT[quantity]], Status.NOT_MET, within).astype(np.uint8)
 
 
