@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -45,7 +46,11 @@ def exact(job: Process, ask: Ask) -> Bounds:
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
     if any(m.alternatives() for m, _ in whole):
         if whole.shape:
-            return _cell_by_cell(job, ask)
+
+            def of_cell(cell: int, asked: Cells) -> Bounds:
+                return exact(job.cell(cell), ask._replace(target=asked, shape=asked.shape))
+
+            return per_cell(job.shape, ask.target, ask.shape, of_cell)
         bounds = _largest(whole.alternatives(ask.relation), mine, is_lower=job.tight)
     else:
         bounds = by_cells(whole, mine)
@@ -125,16 +130,17 @@ def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
     return Bounds(lower, bounds.upper, np.where(loose, Status.LOOSE, bounds.status).astype(np.uint8))
 
 
-def _cell_by_cell(job: Process, ask: Ask) -> Bounds:
-    """Each cell as a job of its own: what is possible for one depends on its counts."""
-    lower, upper, status = np.empty(ask.shape), np.empty(ask.shape), np.empty(ask.shape, dtype=np.uint8)
-    owner, target = owners(job.shape, ask.shape).reshape(ask.shape), np.broadcast_to(ask.target, ask.shape)
-    for cell in np.unique(owner):
+def per_cell(
+    job: tuple[int, ...], target: Cells, shape: tuple[int, ...], read: Callable[[int, Cells], Bounds]
+) -> Bounds:
+    """Each cell of a job by itself, at all of its targets: what is possible for one depends on its counts."""
+    out = Bounds(np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.uint8))
+    owner, asked = owners(job, shape).reshape(shape), np.broadcast_to(target, shape)
+    for cell in np.unique(owner).tolist():
         mine = owner == cell
-        asked = target[mine]
-        found = exact(job.cell(int(cell)), ask._replace(target=asked, shape=asked.shape))
-        lower[mine], upper[mine], status[mine] = found
-    return Bounds(lower, upper, status)
+        for column, values in zip(out, read(cell, np.ascontiguousarray(asked[mine])), strict=True):
+            column[mine] = values
+    return out
 
 
 def _contour(process: Process, ask: Ask) -> Bounds:
