@@ -76,6 +76,12 @@ def status_within(lower: Cells, upper: Cells, what: Quantity) -> Codes:
     return np.where(tight, Status.TIGHT, Status.LOOSE).astype(np.uint8)
 
 
+def delta_from(low: Cells, high: Cells) -> tuple[Cells, Cells]:
+    """Bounds of delta, from those of its logarithm."""
+    low = np.maximum(np.exp(low) * (1.0 - PAD) - np.where(low < _SUBNORMAL, math.ulp(0.0), 0.0), 0.0)
+    return low, np.minimum(np.exp(high) * (1.0 + PAD) + np.where(high > -np.inf, math.ulp(0.0), 0.0), 1.0)
+
+
 class Change(NamedTuple):
     """From the curve that is read to the one that is asked for, on one side.  Of `gained` above a half the rest of 1 is
     kept, or all of it."""
@@ -132,7 +138,6 @@ def through(
         high = np.minimum(above.log_delta(high, np.maximum(-asked[0], 0.0), 1.0), 0.0)
         low = below.log_delta(low, np.zeros(low.size), -1.0)
     if what == DELTA:
-        low = np.maximum(np.exp(low) * (1.0 - PAD) - np.where(low < _SUBNORMAL, math.ulp(0.0), 0.0), 0.0)
-        high = np.minimum(np.exp(high) * (1.0 + PAD) + np.where(high > -np.inf, math.ulp(0.0), 0.0), 1.0)
+        low, high = delta_from(low, high)
     low = np.minimum(low, high)
     return Reading(low, high, status_within(low, high, what))

@@ -99,7 +99,7 @@ MUTANTS = (
      "[(one,) * int(count) for one in dict.fromkeys(jobs)]", "mechanisms/process test_a_record_may_be"),
     ("ledger/filters.py", "math.log(steps.size / delta)", "math.log(1.0 / delta)", "ledger/filters test_orders_of_an"),
     ("mechanisms/guarantee.py", "3.0**doublings", "2.0**doublings", "mechanisms/guarantee test_a_group_of_a_curve"),
-    ("readers/ladder.py", " * (1.0 + math.exp(min(0.5 * one.target, 700.0)))", "", "readers/job test_a_replacement"),
+    ("readers/ladder.py", " + float(np.logaddexp(0.0, 0.5 * one.target))", "", "readers/job test_a_replacement"),
     ("readers/ladder.py", "one.target / times", "one.target", "readers/job test_a_replacement"),
     ("readers/infinite.py", "Change(gained=most)", "Change()", "readers/infinite test_what_is_lost"),
     ("readers/infinite.py", "math.log1p(-own.p[i]) - math.log1p(-own.q[1 - i])",
