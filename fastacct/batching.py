@@ -95,12 +95,12 @@ class Batches(NamedTuple):
 
     def process(self, given: Mapping[str, Reals]) -> Process:
         """The run, from noise_multiplier, sample_rate and steps or epochs and what fixes the batches."""
-        noise, given = Gaussian(given["noise_multiplier"]), {**given, "bins": self.bins}
+        noise, run = Gaussian(given["noise_multiplier"]), {**given, "bins": self.bins}
         if made := _PROCESSES.get(self.kind):
-            return made(noise, given)
+            return made(noise, run)
         made_by = getattr(noise, self.kind)
         if SAMPLERS[self.kind].is_by_epochs:
-            return _epochs(made_by, given, is_allocation=self.kind == "allocation")
+            return _epochs(made_by, run, is_allocation=self.kind == "allocation")
         return Process({made_by(given["batch_size"], given["records"]): cast("Count", given["steps"])})
 
 

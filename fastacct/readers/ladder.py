@@ -67,10 +67,14 @@ class Step(NamedTuple):
     counts: bool
 
 
+_Asked = Literal["epsilon", "log_delta"]
+_ASKED: Final[dict[Quantity, _Asked]] = {"epsilon": "epsilon", "delta": "log_delta", "log_delta": "log_delta"}
+
+
 class _One(NamedTuple):
     """A question at one target; of delta its logarithm is asked."""
 
-    quantity: Literal["epsilon", "log_delta"]
+    quantity: _Asked
     target: float
     upper: float
     enough: float
@@ -81,7 +85,7 @@ def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callab
 
     def every(cell: CellReader, question: Question) -> Said:
         quantity, target, upper, enough, _ = question
-        is_delta, asked = quantity == "delta", "epsilon" if quantity == "epsilon" else "log_delta"
+        is_delta, asked = quantity == "delta", _ASKED[quantity]
         low, high = _trivial(asked, target.size)
         if is_delta:
             upper, enough = (np.log(np.maximum(ends, 5e-324)) for ends in (upper, enough))

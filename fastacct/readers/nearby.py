@@ -99,9 +99,10 @@ class Change(NamedTuple):
             return target
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             if self.gained < 0.5 or self.log_kept == 0.0:
-                return (target - self.gained) / np.exp(self.log_kept) * (1.0 - side * PAD)
+                return np.asarray((target - self.gained) / np.exp(self.log_kept) * (1.0 - side * PAD))
             # the digits are in what is left of 1
-            return 1.0 - (1.0 - target) / np.exp(self.log_kept) * (1.0 + side * PAD) - side * 2.0 * ROUNDING
+            rest = (1.0 - target) / np.exp(self.log_kept) * (1.0 + side * PAD)
+            return np.asarray(1.0 - rest - side * 2.0 * ROUNDING)
 
     def log_delta(self, found: Cells, beyond: Cells, side: float) -> Cells:
         """Log of delta, from that of the other curve, `beyond` left of 0."""
