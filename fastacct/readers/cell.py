@@ -15,13 +15,13 @@ from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
+from fastacct.readers.contour import Contour, within_reach
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
 
 if TYPE_CHECKING:
-    from fastacct.readers.contour import Contour
     from fastacct.readers.nearby import Reading
     from fastacct_ext._kernels import Quantity as What
 
@@ -177,20 +177,16 @@ class CellReader(Guarded):
         return not all(mechanism.tight for mechanism, _ in self.table)
 
     @cached
+    @within_reach(False)
     def is_dear(self) -> bool:
         """Whether losses have so many components that they are composed only where nothing else is known."""
-        try:
-            return "line" in self.settings.rungs and self._line.components(self._index) > _MANY
-        except OutOfReachError:
-            return False
+        return "line" in self.settings.rungs and self._line.components(self._index) > _MANY
 
     @cached
+    @within_reach(False)
     def is_apart(self) -> bool:
         """Whether some losses are known from two sides alone: then divergences say no more."""
-        try:
-            return not self.is_bound and any(side.is_apart for side in self._sides)
-        except OutOfReachError:
-            return False
+        return not self.is_bound and any(side.is_apart for side in self._sides)
 
     @property
     def is_gaussian(self) -> bool:
@@ -233,8 +229,9 @@ class CellReader(Guarded):
         """Whether losses are rounded to a grid in some direction."""
         return any(side.is_on_grid for side in self._sides)
 
+    @within_reach(-math.inf)
     def reached(self) -> float:
-        """A loss that the job surely has, in some direction."""
+        """A loss that the job surely has, in some direction; -inf: none is known."""
         return max(side.reached() for side in self._sides)
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float, enough: float) -> float:

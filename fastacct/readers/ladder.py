@@ -134,14 +134,7 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
     if one.quantity != "epsilon":
         return -math.inf, log_below(cell.largest, one.target), "pure guarantee"
     is_known = one.target == 0.0 and "losses" in cell.settings.rungs and not cell.is_bound
-    return min(max(_reached(cell), 0.0), cell.largest) if is_known else 0.0, cell.largest, "pure guarantee"
-
-
-def _reached(cell: CellReader) -> float:
-    try:
-        return cell.reached()
-    except OutOfReachError:
-        return -math.inf
+    return min(max(cell.reached(), 0.0), cell.largest) if is_known else 0.0, cell.largest, "pure guarantee"
 
 
 @_each
