@@ -90,8 +90,8 @@ class Side:
         """The reader that needs no grid, if one takes these losses."""
         if self._released:
             return self._released
-        if self._settings.spacing is None and Listed.is_possible(self._parts):
-            return Listed(self._parts)
+        if self._settings.spacing is None and (listed := Listed.of(self._parts)):
+            return listed
         if self._settings.tolerance is None and Single.is_possible(self._parts):
             return Single(self._parts[0])
         return None
@@ -197,11 +197,6 @@ class CellReader(Guarded):
     def has_mixtures(self) -> bool:
         """Whether all losses are Gaussian mixtures."""
         return self._job.is_gaussian
-
-    @property
-    def is_one_way(self) -> bool:
-        """Whether all losses are mixtures on one side alone: no rung says more than their line."""
-        return self.is_gaussian and self.relation not in ("add", "replace_one")
 
     @cached
     def pairs(self) -> list[tuple[Pair, int]]:

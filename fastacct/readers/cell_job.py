@@ -57,8 +57,8 @@ class CellJob(NamedTuple):
     """Noise, rate and count, where all are sampled Gaussians."""
     shift: float = 0.0
     """By how much the rounding of weights may move epsilon."""
-    is_one: bool = False
-    """Whether it is one sampled Gaussian that a cell of the vectorised kernel can hold."""
+    alone: Run | None = None
+    """Those of one sampled Gaussian that a cell of the vectorised kernel can hold."""
     is_plain: bool = False
     near: Callable[[int], tuple[CellJob, float]] | None = None
     """The job without components far out of at most 10^-this weight, and the chance that a step draws one of them."""
@@ -106,8 +106,10 @@ def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()
         return _with_data(job, data, 0.0 if table else spacing_of(data))
     if n_q.any():
         return job
-    is_one, ratio = len(table) == 1 and table[0][0].is_sampled, noise / mean
-    return job._replace(runs=(ratio if is_one else np.nextafter(ratio, 0.0), weight, count), is_one=is_one)
+    if len(table) == 1 and table[0][0].is_sampled:
+        run = noise / mean, weight, count
+        return job._replace(runs=run, alone=run)
+    return job._replace(runs=(np.nextafter(noise / mean, 0.0), weight, count))
 
 
 def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:
@@ -180,8 +182,8 @@ def read_run(
 def read_job(job: CellJob, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False) -> Reading:
     """Bounds of the losses that both distributions of each pair have, at rows of targets as of `both`; `lost` is left
     out."""
-    if job.is_one and job.runs:
-        return read_run(job.runs, target[0], target[0].shape, what, directions, 1, only_upper)
+    if job.alone:
+        return read_run(job.alone, target[0], target[0].shape, what, directions, 1, only_upper)
     if not job.columns[1].min(initial=1.0) > LEAST_NOISE:
         return Reading.nothing(target[0], what)
     if what == THRESHOLD:
@@ -260,8 +262,6 @@ def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directio
 
 def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -> Reading:
     """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
-    if reading.upper.max(initial=-np.inf) < TOP[what]:
-        return reading
     lost = (reading.upper >= TOP[what]) & ((target > 0.0) | (what != EPSILON))
     if not lost.any():
         return reading

@@ -294,7 +294,7 @@ def _is_wide(
     is_summed = cell.is_gaussian and (name != "losses" or [count for _, count in cell.table] != [1])
     least = np.full(low.size, rung.of_mixtures if is_summed else rung.width)
     is_dear = name in ("losses", "divergences") and cell.is_dear
-    if cell.is_one_way or is_dear:
+    if is_dear:
         least[...] = math.inf
     elif name == "divergences" and cell.is_apart:
         least[~lost] = math.inf

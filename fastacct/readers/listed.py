@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -31,23 +31,21 @@ _SMALLEST: Final = -690.0
 class Listed:
     """Delta and epsilon of one direction."""
 
-    def __init__(self, pairs: Sequence[Part]) -> None:
-        upper = [(atoms, pair.count) for pair in pairs if (atoms := pair.upper.as_atoms())]
-        lower = [(atoms, pair.count) for pair in pairs if (atoms := pair.lower.as_atoms())]
-        self._upper, self._lower = _Sums(upper, True), _Sums(lower, False)
+    def __init__(self, lower: Sequence[tuple[Atoms, int]], upper: Sequence[tuple[Atoms, int]]) -> None:
+        self._lower, self._upper = _Sums(lower, False), _Sums(upper, True)
 
-    @staticmethod
-    def is_possible(pairs: Sequence[Part]) -> bool:
-        """Whether the losses are atoms and their sums few."""
-        sums = 1
-        for pair in pairs:
-            upper, lower = pair.upper.as_atoms(), pair.lower.as_atoms()
-            if upper is None or lower is None or pair.count > _MOST_RELEASES:
-                return False
-            sums *= _listed(pair.count, max(upper.loss.size, lower.loss.size, 1))
+    @classmethod
+    def of(cls, parts: Iterable[Part]) -> Listed | None:
+        """The reader of a sum of losses; None where they are no atoms, or their sums too many."""
+        sums, used = 1, list[tuple[tuple[Atoms, int], tuple[Atoms, int]]]()
+        for upper, lower, count in ((part.upper.as_atoms(), part.lower.as_atoms(), part.count) for part in parts):
+            if upper is None or lower is None or count > _MOST_RELEASES:
+                return None
+            sums *= _listed(count, max(upper.loss.size, lower.loss.size, 1))
             if sums > MOST_SUMS:
-                return False
-        return True
+                return None
+            used.append(((lower, count), (upper, count)))
+        return cls(*zip(*used, strict=True)) if used else cls([], [])
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta."""
