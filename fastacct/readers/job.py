@@ -22,7 +22,7 @@ from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading, status_within
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
-_NEARLY: Final = Settings(rungs=("line", "losses"), tolerance=1e-4)
+_NEARLY: Final = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)
 """For a lower end that is far below the upper one."""
 
 
