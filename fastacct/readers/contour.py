@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
 Index = NDArray[np.intp]
-_Given, _Value = ParamSpec("_Given"), TypeVar("_Value")
+_Given = ParamSpec("_Given")
+_Value = TypeVar("_Value")
 
 
 REVERSE: Final = {ADD: REMOVE, REMOVE: ADD, BOTH: BOTH}
