@@ -8,9 +8,7 @@ numbers and any other spelling of it give the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +26,7 @@ from fastacct.mechanisms.process import Cell, Process
 from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, job_of, read_run
 from fastacct.readers.infinite import read_whole
 from fastacct.readers.nearby import BOTTOM, EPSILON, Reading, status_within
+from fastacct.readers.reach import within_reach
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
 
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
 Index = NDArray[np.intp]
-_Given = ParamSpec("_Given")
-_Value = TypeVar("_Value")
 
 
 REVERSE: Final = {ADD: REMOVE, REMOVE: ADD, BOTH: BOTH}
@@ -45,22 +42,6 @@ REVERSE: Final = {ADD: REMOVE, REMOVE: ADD, BOTH: BOTH}
 def kernel_directions(relation: Relation) -> Directions:
     """Directions as the kernels name them."""
     return {"add": ADD, "remove": REMOVE}.get(relation, BOTH)
-
-
-def within_reach(otherwise: _Value) -> Callable[[Callable[_Given, _Value]], Callable[_Given, _Value]]:
-    """What a question has for an answer where losses are out of reach."""
-
-    def decorated(ask: Callable[_Given, _Value]) -> Callable[_Given, _Value]:
-        @wraps(ask)
-        def asked(*given: _Given.args, **named: _Given.kwargs) -> _Value:
-            try:
-                return ask(*given, **named)
-            except OutOfReachError:
-                return otherwise
-
-        return asked
-
-    return decorated
 
 
 class Contour:

@@ -16,9 +16,10 @@ from fastacct.core.relations import Direction, Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
 from fastacct.readers.cell_job import read_run
-from fastacct.readers.contour import Contour, kernel_directions, within_reach
+from fastacct.readers.contour import Contour, kernel_directions
 from fastacct.readers.ladder import WHAT, Step, climb
 from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading, status_within
+from fastacct.readers.reach import within_reach
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
