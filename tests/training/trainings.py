@@ -1,4 +1,4 @@
-"""A training in each framework, as a process that may be killed: python -m tests.training.trainings KERAS FOLDER SECONDS
+"""A training in each framework, in a process that may be killed: python -m tests.training.trainings NAME FOLDER SECONDS
 
 Each step waits so that the whole takes so many seconds.  What is logged of it stands in FOLDER/log, a line a step; a
 process that finds a checkpoint in the folder goes on from there.
