@@ -257,7 +257,7 @@ class Meter:
         ):
             raise ValueError("the state is damaged: its counts do not fit together")
         self.steps, self._units = steps, units
-        self._in_pass, self._left = None, in_pass if live.is_pass and in_pass else None
+        self._in_pass, self._left = None, in_pass if live.is_pass and 0 < in_pass < live.length else None
 
     def _words(self) -> str:
         """The run and what was before it, for comparison."""
