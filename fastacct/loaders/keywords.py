@@ -16,7 +16,7 @@ from fastacct.core.relations import as_relation, refuse
 from fastacct.core.rounding import as_written
 from fastacct.loaders.guide import LoaderGuide, guide_of
 from fastacct.loaders.objects import seen
-from fastacct.loaders.seen import Seen
+from fastacct.loaders.seen import TORCH, Seen
 from fastacct.run import as_delta
 
 _FIXED: Final = ("sample_rate", "records", "batch_size", "sampling", "at_most", "bands", "bins", "selected", "history")
@@ -40,7 +40,9 @@ def proved(live: Seen, neighbors: object) -> LoaderGuide:
     if live.is_guessed:
         raise ValueError(f"loader {live.name}: {guide.notes[0]} Batches that are known have no amplification")
     if relation not in guide.neighbors and not (relation in ("add", "remove") and "add_remove" in guide.neighbors):
-        raise refuse(live.name, relation, guide.neighbors)  # type: ignore[arg-type]
+        refusal = refuse(live.name, relation, guide.neighbors)  # type: ignore[arg-type]
+        private = "; is it given to Opacus' make_private? Give the loader that this returns" * (live.loader == TORCH)
+        raise ValueError(f"{refusal}{private}")
     return guide
 
 
