@@ -15,6 +15,7 @@ from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
+from fastacct.readers.cell_job import Reading
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.renyi import Renyi
@@ -131,6 +132,7 @@ class CellReader(Guarded):
     def __init__(self, line: Contour, index: int, settings: Settings, delta_of: DeltaOf) -> None:
         self._line, self._index, self.settings, self._delta_of = line, index, settings, delta_of
         self._job, self.relation = line.process, line.relation
+        self._read_before: tuple[tuple[bytes, What, bool], Reading, NDArray[np.bool_]] | None = None
         self._guard()
 
     def _forget(self) -> None:
@@ -142,8 +144,13 @@ class CellReader(Guarded):
         return self._lock
 
     def read_line(self, target: Cells, what: What, *, only_upper: bool) -> tuple[Reading, NDArray[np.bool_]]:
-        """Bounds by the contour integrals, and where they are all that is known of the losses."""
-        return self._line.read_cell(self._index, target, what, only_upper=only_upper)
+        """Bounds by the contour integrals, and where they are all that is known of the losses; the last ones are kept:
+        rungs of other jobs ask the same again, and a line that certifies nothing takes seconds."""
+        asked = target.tobytes(), what, only_upper
+        if (known := self._read_before) is None or known[0] != asked:
+            known = asked, *self._line.read_cell(self._index, target, what, only_upper=only_upper)
+            self._read_before = known
+        return Reading(*(column.copy() for column in known[1])), known[2].copy()
 
     def of(self, job: Process, relation: Relation, *rungs: str) -> CellReader:
         """Another job of plain numbers, asked on some rungs."""
