@@ -191,5 +191,5 @@ def test_what_stands_beside_a_loader_says_what_to_give(make, said):
 
 
 def test_a_relation_that_the_loader_lacks_names_the_loader_of_make_private():
-    with pytest.raises(ValueError, match="'zero_out'.*the loader that this returns"):
+    with pytest.raises(ValueError, match=r"'zero_out'.*the loader that this returns"):
         fa.dpsgd.epsilon(loader=loader(shuffle=True), noise_multiplier=1.0, epochs=1, delta=1e-3)

@@ -1,4 +1,4 @@
-"""The loops of docs/howto/training.md, docs/loaders.md and README run, each where its library is installed."""
+"""The loops of docs/howto/training.md and docs/loaders.md run, each where its library is installed."""
 
 import os
 import re
@@ -10,14 +10,14 @@ PAGES = Path(__file__).parents[2] / "docs"
 LIBRARIES = ("torch", "transformers", "accelerate", "lightning", "opacus", "keras")
 BLOCKS = [
     pytest.param(block, id=f"{page.stem}-{i}")
-    for page in (PAGES / "howto" / "training.md", PAGES / "loaders.md", PAGES.parent / "README.md")
+    for page in (PAGES / "howto" / "training.md", PAGES / "loaders.md")
     for i, block in enumerate(re.findall(r"```python\n(import .*?)```", page.read_text(), re.DOTALL))
 ]
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_the_pages_have_loops():
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 7
 
 
 @pytest.mark.parametrize("block", BLOCKS)
