@@ -278,5 +278,5 @@ def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float) -> float | N
         return None
     ask = Ask("epsilon", np.array(at["delta"]), (), "add_remove", 1, only_upper=True)
     found = Exact().calibrate(wanted, tuple(map(np.array, fixed)), ask)
-    found = None if found is None else float(found) * (moved if wanted == "noise_multiplier" else 1.0)
-    return found if found is not None and 0.0 < found < math.inf else None
+    start = 0.0 if found is None else float(found) * (moved if wanted == "noise_multiplier" else 1.0)
+    return start if 0.0 < start < math.inf else None
