@@ -139,8 +139,8 @@ class _Scale(NamedTuple):
     def number(self, place: float) -> float:
         """The number at a place; an end for a place that is further out."""
         x = place if self.low < 0.0 else math.exp(min(place, _LARGEST))
-        x = round(x) if self.is_whole else x
-        return self.low if x <= max(self.low, 0.0 if self.is_whole else _LEAST) else min(x, self.high)
+        x = self.low if 0.0 <= x <= _LEAST and self.low == 0.0 else x
+        return min(max(round(x) if self.is_whole else x, self.low), self.high)
 
     def tolerance(self, x: float) -> float:
         """How near two places around the boundary must be."""
@@ -189,7 +189,7 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
             break
         widths.append(width)
         place = 0.5 * (low + high)
-        if len(widths) <= 3 or width < 0.5 * widths[-4]:
+        if len(widths) <= 3 or width < 0.2 * widths[-4]:
             place, error = _root(points, low, high)
             room = scale.place(b) - place
             place += math.copysign(min(max(error, 0.2 * tolerance), 0.5 * abs(room)), room)

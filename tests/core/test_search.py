@@ -71,6 +71,13 @@ def test_what_is_met_everywhere_or_nowhere_ends_at_an_end():
         boundary(lambda x: 1.0, (1, 10**6), "it")
 
 
+def test_a_boundary_below_zero_is_found():
+    asked = []
+    found = boundary(lambda x: asked.append(x) or 0.3 + math.expm1(x), (-2.0, 5.0), "it")
+    assert math.log(0.7) * (1.0 + 1e-9) <= found <= math.log(0.7)
+    assert len(asked) <= 12
+
+
 @pytest.mark.parametrize("ends", [(1e-3, 1e3), (-2.0, 50.0), (1, 10**6)])
 def test_the_end_that_is_returned_meets_the_target(ends):
     """Of rising and of falling functions; a step further it is not met."""
