@@ -18,7 +18,7 @@ from fastacct.core.inputs import MAX_STEPS, POSITIVE, UNIT, Cells, Domain, Reals
 from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation, sensitivity
-from fastacct.core.search import boundary, excess
+from fastacct.core.search import WIDEST, boundary, excess
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
@@ -30,10 +30,8 @@ _SMALLEST_RATE: Final = 1e-30
 _ANY: Final = Domain(-math.inf, math.inf)
 _NEARBY: Final = 4e-3
 """How far from a boundary the one of a coarse grid may be, relative to the number."""
-_NOISES: Final = (1e-6, 1e12)
-_STARTS: Final = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1}
-_SLOPES: Final = {"noise_multiplier": -1.2, "sample_rate": 1.0, "steps": 0.7}
-"""Roughly, of log epsilon over the logarithm of the number."""
+_ROUGHLY: Final = {"noise_multiplier": (1.0, -1.2), "sample_rate": (0.01, 1.0), "steps": (1, 0.7)}
+"""Where a search begins that knows no better, and the slope of log epsilon over the logarithm of the number."""
 _DOMAINS: Final = {"epsilon": None, "delta": None, "error": POSITIVE}
 
 
@@ -244,7 +242,7 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
         spends = answer("epsilon", build(x), at["delta"], **options, only_upper=True).upper
         return excess(float(spends), at["epsilon"])
 
-    ends, nowhere, left = _NOISES, math.inf, at["epsilon"]
+    ends, nowhere, left = WIDEST, math.inf, at["epsilon"]
     if wanted == "noise_multiplier":
         used = float(answer("epsilon", spent, at["delta"], **options, only_upper=True).upper) if spent else 0.0
         if used > at["epsilon"]:
@@ -262,8 +260,9 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
         return math.inf
     else:
         ends = 0, 2**52 if spent else int(MAX_STEPS)
-    start = _of_poisson(wanted, at | {"epsilon": left}, sensitivity(options["neighbors"])) or _STARTS[wanted]
-    found = boundary(level, ends, "the target", start=start, slope=_SLOPES[wanted], nowhere=nowhere)
+    usual, slope = _ROUGHLY[wanted]
+    start = _of_poisson(wanted, at | {"epsilon": left}, sensitivity(options["neighbors"])) or usual
+    found = boundary(level, ends, "the target", start=start, slope=slope, nowhere=nowhere)
     needs_none = wanted == "noise_multiplier" and found == ends[0] and level(0.0) <= 0.0
     return 0.0 if needs_none else float(found)
 

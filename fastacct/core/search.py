@@ -13,18 +13,12 @@ from fastacct.core.inputs import Cells
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
-_WIDEST: Final = (1e-6, 1e12)
-_NEAR: Final = math.log(2.0)
-_FAR: Final = math.log(4.0)
-"""How far the first step goes at most, from a number that is near the boundary, or from any."""
-_LEAST: Final = 1e-300
-_LARGEST: Final = 709.0
+WIDEST: Final = (1e-6, 1e12)
+_TINIEST: Final = 1e-300
 _SATURATED: Final = 50.0
 """Levels that say no more than their sign."""
 _JITTER: Final = 1e-5
 """Levels that differ by less may do so by the widths of their intervals."""
-_TRUSTED: Final = 2
-"""After so many steps outwards the slope is not believed."""
 _MOST_TRIES: Final = 400
 
 
@@ -80,13 +74,12 @@ def boundary(
     logarithm of the number.
     """
     level, is_whole = cache(level), bracket is not None and isinstance(bracket[0], int)
-    scale = _Scale(*(bracket or _WIDEST), is_whole, width)
+    scale = _Scale(*(bracket or WIDEST), is_whole, width)
     if start is None and bracket is not None and not is_whole and scale.low != 0.0:
         a, b = bracket
     else:
         begin = start or (scale.low if is_whole else scale.high if bracket else 1.0)
-        reach = _FAR if start is None else _NEAR
-        a, b = _outwards(level, scale, scale.number(scale.place(begin)), slope, reach)
+        a, b = _outwards(level, scale, scale.number(scale.place(begin)), slope, 4.0 if start is None else 2.0)
     if (level(a) > 0.0) != (level(b) > 0.0):
         return _inwards(level, scale, a, b)
     if level(a) > 0.0 and nowhere is not None:
@@ -134,25 +127,30 @@ class _Scale(NamedTuple):
     def place(self, x: float) -> float:
         if self.low < 0.0:
             return x
-        return math.log(max(x, 0.5 if self.is_whole else _LEAST))
+        return math.log(max(x, 0.5 if self.is_whole else _TINIEST))
 
     def number(self, place: float) -> float:
         """The number at a place; an end for a place that is further out."""
-        x = place if self.low < 0.0 else math.exp(min(place, _LARGEST))
-        x = self.low if 0.0 <= x <= _LEAST and self.low == 0.0 else x
+        if place >= self.place(self.high):
+            return self.high
+        x = place if self.low < 0.0 else math.exp(place)
+        x = 0.0 if self.low == 0.0 and x <= _TINIEST else x
         return min(max(round(x) if self.is_whole else x, self.low), self.high)
 
     def tolerance(self, x: float) -> float:
         """How near two places around the boundary must be."""
         most = max(self.width * abs(x), 1.0 if self.is_whole else 0.0)
-        return most / (1.0 if self.low < 0.0 else max(abs(x), _LEAST))
+        return most / (1.0 if self.low < 0.0 else max(abs(x), _TINIEST))
 
 
 def _outwards(
     level: Callable[[float], float], scale: _Scale, x: float, slope: float, reach: float
 ) -> tuple[float, float]:
-    """Numbers about the boundary, by the slope of the last two levels; the first and an end, if there are none."""
-    first, most = x, reach if scale.low >= 0.0 else 0.25 * (scale.high - scale.low)
+    """Numbers about the boundary, by the slope of the last two levels; the first and an end, if there are none.
+
+    The first step is by a factor of `reach` at most, the next ones may be twice as long each.
+    """
+    first, most = x, math.log(reach) if scale.low >= 0.0 else 0.25 * (scale.high - scale.low)
     up = (level(x) > 0.0) == (slope < 0.0) if scale.low < x < scale.high else x == scale.low
     step = min(abs(level(x) / slope), most)
     for done in range(_MOST_TRIES):
@@ -168,7 +166,7 @@ def _outwards(
         slope = change / (scale.place(y) - scale.place(x))
         if abs(change) > _JITTER:
             up = (level(y) > 0.0) == (slope < 0.0)
-        least = 2.0 * step if done > _TRUSTED else 0.0  # it only comes nearer
+        least = 2.0 * step if done > 1 else 0.0  # by the slope it only comes nearer
         x, step = y, max(min(abs(level(y) / slope), most) if slope else most, least)
     return first, x
 
@@ -176,20 +174,20 @@ def _outwards(
 def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float) -> float:
     """The end that meets the target of a bracket as narrow as it must be.
 
-    Where the last levels put the boundary, and a little further, so that both ends come near; the middle where the
-    bracket does not become narrower.
+    Where the last levels put the boundary, and a little further, so that both ends come near; the middle where
+    neither the bracket nor the nearer level becomes smaller.
     """
     points = [(scale.place(x), level(x)) for x in (a, b)]
-    widths: list[float] = []
+    sizes: list[float] = []
     for _ in range(_MOST_TRIES):
         a, b = sorted((a, b), key=lambda x: abs(level(x)))  # the nearer one first
         low, high = sorted((scale.place(a), scale.place(b)))
         width, tolerance = high - low, scale.tolerance(max(abs(a), abs(b)))
         if width <= 0.5 * tolerance or (scale.is_whole and abs(a - b) <= 1):
             break
-        widths.append(width)
+        sizes.append(width * abs(level(a)))
         place = 0.5 * (low + high)
-        if len(widths) <= 3 or width < 0.2 * widths[-4]:
+        if len(sizes) <= 3 or sizes[-1] < 0.2 * sizes[-4]:
             place, error = _root(points, low, high)
             room = scale.place(b) - place
             place += math.copysign(min(max(error, 0.2 * tolerance), 0.5 * abs(room)), room)
