@@ -92,8 +92,12 @@ def at_nodes(made: Compiled, edges: Cells, *sizes: int) -> tuple[Cells, Cells, C
 
 def table_of(made: Compiled) -> Table:
     """Panels of the whole domain; refused where they are not resolved or a density does not integrate to 1."""
-    table = _panels(made, _edges(made))
-    table = _panels(made, _sharpened(table, 4 * made.panels))
+    table = _resolved(made, _panels(made, _edges(made)))
+    return _resolved(made, _panels(made, _sharpened(table, 4 * made.panels)))
+
+
+def _resolved(made: Compiled, table: Table) -> Table:
+    """The same table, or a refusal."""
     for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
         if math.fsum(error) > UNRESOLVED:
             worst = int(np.argmax(error))
@@ -180,9 +184,9 @@ def _sharpened(table: Table, more: int) -> Cells:
     Panels as atoms are off by mass times width^2 of the loss, which is the same of all panels where their density is
     the cube root of mass over width: for the masses as they are, and tilted to where small deltas are decided.
     """
-    wide = table.high - table.low
-    known = (table.p > 1e-300) & (table.q > 1e-300) & np.isfinite(wide) & (wide > 0.0)
-    p, q, wide = np.log(table.p[known]), np.log(table.q[known]), np.log(wide[known])
+    known = (table.p > 1e-300) & (table.q > 1e-300) & (table.low > -np.inf) & (table.high < np.inf)
+    known &= table.low < table.high
+    p, q, wide = np.log(table.p[known]), np.log(table.q[known]), np.log(table.high[known] - table.low[known])
     share: Cells = np.zeros(p.size)
     for one, other in ((p, q), (q, p)):
         for tilt in _TILTS:
