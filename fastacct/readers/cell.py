@@ -133,7 +133,7 @@ class CellReader(Guarded):
     def __init__(self, line: Contour, index: int, settings: Settings, delta_of: DeltaOf) -> None:
         self._line, self._index, self.settings, self._delta_of = line, index, settings, delta_of
         self._job, self.relation = line.process, line.relation
-        self._read_before: tuple[tuple[bytes, What, bool], Reading, NDArray[np.bool_]] | None = None
+        self._read_before: tuple[tuple[bytes, What, bool], tuple[Reading, NDArray[np.bool_]]] | None = None
         self._guard()
 
     def _forget(self) -> None:
@@ -148,10 +148,12 @@ class CellReader(Guarded):
         """Bounds by the contour integrals, and where they are all that is known of the losses; the last ones are kept:
         rungs of other jobs ask the same again, and a line that certifies nothing takes seconds."""
         asked = target.tobytes(), what, only_upper
-        if (known := self._read_before) is None or known[0] != asked:
-            known = asked, *self._line.read_cell(self._index, target, what, only_upper=only_upper)
+        known = self._read_before  # another thread may put its own there
+        if known is None or known[0] != asked:
+            known = asked, self._line.read_cell(self._index, target, what, only_upper=only_upper)
             self._read_before = known
-        return Reading(*(column.copy() for column in known[1])), known[2].copy()
+        reading, is_all = known[1]
+        return Reading(*(column.copy() for column in reading)), is_all.copy()
 
     def of(self, job: Process, relation: Relation, *rungs: str) -> CellReader:
         """Another job of plain numbers, asked on some rungs."""

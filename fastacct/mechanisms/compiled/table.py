@@ -35,6 +35,8 @@ _SEARCHED: Final = (
 )
 _FAR: Final = -720.0
 _WIDEST: Final = 1e150
+_LEAST: Final = 1e-13
+"""Width of a panel, relative to its ends, at least."""
 _TILTS: Final = (0.0, 1.0, 4.0, 16.0, 64.0)
 _SMALL: Final = 10.0
 """Log of peak over density at an end of the domain, from which on the end is taken as a cut."""
@@ -101,13 +103,13 @@ def table_of(made: Compiled) -> Table:
 def _resolved(made: Compiled, table: Table) -> Table:
     """The same table, or a refusal."""
     for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
-        if float(error.sum()) > UNRESOLVED:
+        if not float(error.sum()) <= UNRESOLVED:  # nor where it is not a number
             worst = int(np.argmax(error))
             low, high = float(table.edges[worst]), float(table.edges[worst + 1])
             raise ValueError(
                 f"{name} is not resolved in [{low!r}, {high!r}]: name kinks and jumps in breakpoints, or more panels"
             )
-        if abs((total := float(mass.sum())) - 1.0) > 1e-9:
+        if not abs((total := float(mass.sum())) - 1.0) <= 1e-9:
             ends = float(table.edges[0]), float(table.edges[-1])
             hint = "" if ends == made.domain else _SEARCHED.format(made.domain)
             raise ValueError(f"{name} integrates to {total!r} over {ends!r}, not to 1{hint}")
@@ -196,10 +198,13 @@ def _sharpened(table: Table, more: int) -> Cells:
             weight = np.exp(size - size.max(initial=-1e300))
             share += weight / (2 * len(_TILTS) * weight.sum())
     parts = np.ones(table.p.size, dtype=np.intp)
-    parts[known] += np.floor(more * share).astype(np.intp)
+    least = _LEAST * np.maximum(np.abs(table.edges[:-1]), np.abs(table.edges[1:]))
+    most = np.diff(table.edges) / np.maximum(least, 1e-300)  # shorter panels than these are none
+    parts[known] += np.floor(np.minimum(more * share, np.maximum(most[known] - 1.0, 0.0))).astype(np.intp)
     start, step = np.repeat(table.edges[:-1], parts), np.repeat(np.diff(table.edges) / parts, parts)
     within = np.arange(start.size) - np.repeat(np.cumsum(parts) - parts, parts)
-    return np.append(start + within * step, table.edges[-1])
+    edges = np.append(start + within * step, table.edges[-1])
+    return edges if (np.diff(edges) > 0.0).all() else table.edges
 
 
 def cut_evenly(low: float, high: float, breakpoints: Iterable[float], panels: int) -> Cells:

@@ -33,7 +33,8 @@ typedef struct {
     int symmetric;  /* both directions coincide */
     int only_gaussian;
     double sigma, q, steps; /* of a single sampled block (q > 0), for closed forms and the fall-back; else q = 0 */
-    double end[2];          /* largest loss of a direction when finite: its delta is 0 from there */
+    double end[2];          /* largest loss of a direction when finite: its delta is 0 from there ... */
+    double end_off[2];      /* ... and by how much more than the truth that is, at most */
     fa_log_moment *moment;  /* scratch of the fall-back, or NULL */
     double target;          /* of this job that was read last, NaN: none; and where its answer is */
     int64_t at;
@@ -93,6 +94,7 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
     e->steps = steps;
     fa_exact_forget(e);
     e->symmetric = e->only_gaussian = gaussian;
+    e->end_off[0] = e->end_off[1] = 0.0;
     e->end[0] = INFINITY;
     e->end[1] = gaussian ? INFINITY : -steps * log1p(-q);
     e->mu2 = gaussian ? steps / sigma / sigma : 0.0;
@@ -169,6 +171,7 @@ FA_FUNC int fa_job_data(fa_exact *e, const fa_job *job, fa_dd *end)
     const fa_atom *point = (const fa_atom *)job->point;
     const fa_slice *slice = (const fa_slice *)job->slice;
     e->n_data = n;
+    e->end_off[0] = e->end_off[1] = 0.0;
     e->flat[0].spacing = e->flat[1].spacing = job->spacing;
     e->pieces = fa_alloc(sizeof(fa_pieces) * 2 * (size_t)(n + 1));
     for (b = 0; b < n && e->pieces; b++) {
@@ -179,8 +182,11 @@ FA_FUNC int fa_job_data(fa_exact *e, const fa_job *job, fa_dd *end)
                 job->n_atoms[b], job->n_panels[b], d, atom, panel, table, ((const fa_smooth *)job->smooth)[b]};
             if (table.n_panels > 0 || own->smooth.step > 0.0) /* what is beyond its points is not known */
                 end[d] = fa_dd_make(INFINITY, 0.0);
-            else if (end[d].hi < INFINITY)
-                end[d] = fa_dd_add_d(end[d], job->times[b] * (fa_pieces_end(own, 1) + FA_EPS * fa_pieces_slip(own)));
+            else if (end[d].hi < INFINITY) {
+                double slip = FA_EPS * fa_pieces_slip(own);
+                end[d] = fa_dd_add_d(end[d], job->times[b] * (fa_pieces_end(own, 1) + slip));
+                e->end_off[d] += 2.0 * job->times[b] * slip;
+            }
         }
         e->total += job->times[b];
         atom += job->n_atoms[b];

@@ -317,9 +317,14 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *
             return FA_OK;
         }
         if (!(target > 0.0)) {
-            double top = fa_max(e->directions & FA_WAYS_REMOVE ? e->end[0] : 0.0,
-                                e->directions & FA_WAYS_ADD ? e->end[1] : 0.0);
-            *lower_out = top * (1.0 - 8.0 * FA_EPS);
+            double top = 0.0, least = 0.0;
+            for (int d = 0; d < 2; d++) {
+                if (!(e->directions & (d ? FA_WAYS_ADD : FA_WAYS_REMOVE)))
+                    continue;
+                top = fa_max(top, e->end[d]);
+                least = fa_max(least, e->end[d] < INFINITY ? e->end[d] - e->end_off[d] : INFINITY);
+            }
+            *lower_out = least * (1.0 - 8.0 * FA_EPS);
             *upper_out = top * (1.0 + 8.0 * FA_EPS);
             return top < INFINITY ? FA_OK : FA_NOT_MET;
         }
