@@ -78,7 +78,7 @@ FA_FUNC void fa_pieces_weigh_outside(fa_cap_block *block)
                one = size > -690.0 ? fa_exp_plain_v(size) * share : 0.0,
                all = size + loss > -690.0 ? fa_exp_plain_v(fa_min(690.0, size + loss)) * share : 0.0,
                less = fa_expm1_minus_plain_v(fa_max(-600.0, fa_min(loss, 1.0)), &grown) + loss,
-               more = loss < 1.0 ? one * less : all - one, fine = s->fine[j] + 8.0 + 4.0 * deep * deep;
+               more = loss < 1.0 ? one * less : all - one, fine = s->fine[j] + 16.0 + 4.0 * deep * deep;
         s->sum.log_w[j] = size + 1e-6 + /* erfc(x) <= e^(-x^2)/(x sqrt(pi)) */
                           (x < 25.0 ? fa_log_v(fa_max(share, 1e-300)) : -x * x - fa_log_v(fa_max(x, 25.0)) - 1.2655);
         q += one;
