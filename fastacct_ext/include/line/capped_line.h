@@ -128,11 +128,12 @@ FA_FUNC void fa_cap_centre_plain(fa_cap_nodes *s, double c)
         l[j] -= shift;
 }
 
-/* cos(x) - 1, sin(x) and sin(x) - x */
+/* cos(x) - 1, sin(x) and sin(x) - x: docs/algorithms/arithmetic.md, "The start of a line" */
 FA_INLINE double fa_cap_turn(double x, double *sin_out, double *rest_out)
 {
     double half = 0.5 * x, co, si = fa_sincos_v(half, &co), full = 2.0 * si * co, x2 = x * x, series;
-    series = FA_FMA(x2, -1.0 / 6227020800.0, 1.0 / 39916800.0);
+    series = FA_FMA(x2, -1.0 / 1307674368000.0, 1.0 / 6227020800.0);
+    series = FA_FMA(-x2, series, 1.0 / 39916800.0);
     series = FA_FMA(-x2, series, 1.0 / 362880.0);
     series = FA_FMA(-x2, series, 1.0 / 5040.0);
     series = FA_FMA(-x2, series, 1.0 / 120.0);
