@@ -11,19 +11,25 @@
 
 /* the curve, and constants of the bounds along it */
 typedef struct {
-    double top, at;       /* height, X_p where it rises */
-    double strip, swell;  /* half width of the strip of the sum's own error; f's factor there */
-    double u, t, c, mean; /* |u|, Im u, Re u; mean of l = loss - log(1-q) */
+    double top, at;            /* height, X_p where it rises */
+    double strip, swell;       /* half width of the strip of the sum's own error; f's factor there, ... */
+    double steep, lean, shift; /* ... that of the rise's slope, of the rise, and of exp(|Re zeta - X|), on a cell */
+    double u, t, c, mean;      /* |u|, Im u, Re u; mean of l = loss - log(1-q) */
 } fa_cap_curve;
 
 FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_block *block, const fa_cap_line *line, double t, double top)
 {
     fa_cap_curve out;
-    double b = 1.0 - block->nodes.stretch;
+    double b = 1.0 - block->nodes.stretch, h = block->nodes.h, half, more;
     out.top = top;
     out.at = log((1.0 + block->sigma * block->sigma) * top / t);
-    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (block->nodes.h * block->sigma * block->sigma));
-    out.swell = 1.0 / (cos(0.5 * out.strip * b) * pow(cos(0.5 * out.strip), b));
+    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (h * block->sigma * block->sigma));
+    half = cos(0.5 * out.strip);
+    more = pow(half, -b);
+    out.swell = more / cos(0.5 * out.strip * b);
+    out.steep = more / (half * half);
+    out.lean = exp(h) * more / half;
+    out.shift = exp(h + 0.5 * top * tan(0.5 * out.strip)) * more;
     out.c = line->plan.tilt;
     out.t = t;
     out.u = sqrt(out.c * out.c + t * t);
@@ -31,7 +37,7 @@ FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_block *block, const fa_cap_l
     return out;
 }
 
-/* at most cos(x), 0 <= x <= 2.6, and less than 2e-4 below it: its series up to x^10, a negative term */
+/* at most cos(x), 0 <= x <= 2.44, and less than 1e-4 below it: its series up to x^10, a negative term */
 FA_INLINE double fa_cap_cos_below(double x)
 {
     double y = x * x, sum = FA_FMA(y, -1.0 / 3628800.0, 1.0 / 40320.0);
@@ -75,7 +81,7 @@ FA_FUNC double fa_cap_left_large(const fa_cap_block *block, const fa_cap_curve *
 
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
  * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell).  pay = 0: about,
- * without what the cells cost */
+ * without what the cells cost.  b: docs/algorithms/line.md, "Tail", "The bound b" */
 FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *curve, double pay, const int large,
                                  double *slack_out)
 {
@@ -88,7 +94,8 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
            floor_at = large ? w->floor : -1e100, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
            edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
-           swell = curve->swell, kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, most = 0.0,
+           swell = curve->swell, steep = curve->steep, lean = curve->lean, shift = curve->shift, near = 0.5 / shift,
+           kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, most = 0.0,
            fuzzy = 0.0, last, before, nothing = pay > 0.0 ? INFINITY : 300.0;
     double *term = s->scratch, *swell_term = s->scratch2;
     int j, n = s->sum.n;
@@ -97,14 +104,14 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 300.0), e = fa_exp_plain_v(xc),
                rise = e / (e + risen), theta = top * rise, turn = theta * (1.0 - rise), si, co;
         double li, lr, y = s2 * theta, u0 = z - cap, step = 1.5 * h * s2 * slope[j], u1 = floor_at - z;
-        double f = swell * slope[j], dt = 1.18 * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt),
+        double f = swell * slope[j], dt = steep * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt),
                z2 = f * f * dt + f * bend[j] * (1.0 + dt), far, l2, l1, b, k0, k1, value, size;
         si = fa_sincos_v(theta, &co);
         lr = fa_clog1p_v(e * co, e * si, &li) + (x - xc);
-        far = fa_cap_cos_below(strip + 1.1 * theta);
-        l2 = 0.5 / (fa_max(1.0, 0.335 * fa_max(e, 1.0 / e)) + far); /* |l''|, |l'| in zeta */
-        l1 = 1.45 * fa_min(1.5 * e, 1.0);
-        b = s2 * f2 + (fabs(z) + s2 * h) * z2 + u * (l2 * f2 + l1 * z2) + 4.0 * bend[j] +
+        far = fa_cap_cos_below(strip + fa_min(lean * theta, top));
+        l2 = 0.5 / (fa_max(1.0, near * fa_max(e, 1.0 / e)) + far); /* |l''|, |l'| in zeta */
+        l1 = 1.55 * fa_min(shift * e, 1.0);
+        b = s2 * f2 + (fabs(z) + s2 * (2.5 + h)) * z2 + u * (l2 * f2 + l1 * z2) + 4.0 * bend[j] +
             2.5 * dt * f * (2.0 * f + bend[j]) + 1.6 * dt * dt * f * f;
         k0 = inv_cap * (y * y - u0 * u0 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u0) + step) * s2 * z2)) +
              (large ? 0.0 : edge * b);
