@@ -21,6 +21,8 @@ from fastacct.readers.ladder import WHAT, Step, climb
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
+_NEARLY: Final = Settings(rungs=("line", "losses"), tolerance=1e-4)
+"""For a lower end that is far below the upper one."""
 
 
 class Ask(NamedTuple):
@@ -63,7 +65,10 @@ def known_part(job: Process) -> Process:
 
 def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """Bounds of a job from above, and from below what is proved of a part of it."""
-    lower = np.minimum(exact(part, ask).lower, bounds.upper)
+    whole = part.decompose(ask.relation)
+    has_several = any(m.alternatives() for m, _ in whole)
+    known = exact(part, ask) if has_several else by_cells(whole, ask, _NEARLY)
+    lower = np.minimum(known.lower, bounds.upper)
     status = status_within(lower, bounds.upper, ask.quantity == "log_delta")
     return Bounds(lower, bounds.upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))
 

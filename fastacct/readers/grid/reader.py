@@ -44,6 +44,8 @@ _FINER: Final = 3
 _MOVES: Final = 3.5
 """How much further bounds move than they are from where finer grids bring them: 7 times for that much finer ones."""
 _HOPELESS: Final = 4
+_PART: Final = 8.0
+"""Where atoms' two sides differ by more than the tolerance, the grid adds such a part of that."""
 _MOST_LEVELS: Final = 60
 _COARSER: Final = 10
 _MOST_TILT: Final = 60.0
@@ -154,7 +156,9 @@ class Grid:
         index, read, ease, floor, worst = asked
         (lower, upper), level = worst, self._level(ease)
         falls, before, finer = 0.5, math.inf, 1
-        is_last = level > self._finest(index) + _HOPELESS
+        if is_last := (left_apart := self._left_apart(index) / ease) > self._tolerance:
+            level += max(0, math.ceil(math.log2(_PART * self._tolerance / left_apart)))
+        is_last |= level > self._finest(index) + _HOPELESS
         for _ in range(_MAX_ROUNDS):
             known = lower, upper
             try:
@@ -181,6 +185,16 @@ class Grid:
             finer = left if is_last else _FINER if self._is_apart else more_levels(wanted, gap)
             level, before = level + finer, gap
         return judged(lower, upper, math.inf)
+
+    def _left_apart(self, index: int) -> float:
+        """By how much log delta from above and from below differ on any grid, where atoms themselves do; roughly."""
+        tilt, apart = self._tilt(index)[0], 0.0
+        for part in () if self._is_apart else self._parts:
+            above, below = part.upper.as_atoms(), part.lower.as_atoms()
+            if above and below and above.loss.size and below.loss.size:
+                moments = [log_moment([weighted(one, part.count)], tilt).value for one in (above, below)]
+                apart += moments[0] - moments[1]
+        return apart
 
     def _finest(self, index: int) -> int:
         """The level of the finest grid at a place."""
