@@ -10,8 +10,8 @@
 
 #define FA_ERFC_END 26.0 /* erfc(26) = 6e-296 */
 
-/* erfc(x), 0 <= x <= FA_ERFC_END: (13 + 2 x^2) u, relative, proved by bench/proof_erfc.py.  t exp(-x^2 + p(t)), t = 2/(2
- * + x), p of degree 27 in 2 t - 1: Chebyshev's interpolant of log(erfc(x) exp(x^2)/t) at 64 points, cut where its
+/* erfc(x), 0 <= x <= FA_ERFC_END: (13 + 2 x^2) u, relative, proved by bench/proof_erfc.py.  t exp(-x^2 + p(t)), t =
+ * 2/(2 + x), p of degree 27 in 2 t - 1: Chebyshev's interpolant of log(erfc(x) exp(x^2)/t) at 64 points, cut where its
  * coefficients are below 1e-18 */
 FA_INLINE double fa_erfc_v(double x)
 {
