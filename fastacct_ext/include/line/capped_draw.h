@@ -83,6 +83,32 @@ FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block, dou
         memcpy(s->small, s->sum.wr, sizeof(double) * (size_t)s->sum.n);
 }
 
+/* few nodes of a line: of losses that are data, and of others */
+FA_FUNC int fa_pieces_find_rough(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
+                                 const fa_cap_effort *effort)
+{
+    (void)job, (void)effort;
+    return fa_pieces_lay_real(block, &block->nodes, line->plan.tilt, line->plan.tilt, 0.0);
+}
+
+FA_FUNC int fa_cap_find_rough(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
+                              const fa_cap_effort *effort)
+{
+    const fa_cap_windows *w = &block->w;
+    double h = fa_min(0.8 / block->sigma, 0.5), edge = 1.0, narrow = INFINITY,
+           z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right);
+    if (!(z_high < w->cap - FA_CAP_CUT * w->width)) {
+        narrow = w->width;
+        edge = narrow * block->inv_var * fa_cap_posterior(block, w->cap);
+    }
+    if (block->split) {
+        narrow = fa_min(narrow, w->floor_width);
+        edge = fa_min(edge, w->floor_width * block->inv_var * fa_cap_posterior(block, w->floor));
+    }
+    return block->family->rough(block, &block->nodes, h, edge, narrow,
+                                fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high, 2);
+}
+
 /* Im u where |F| t is about dead, by the tail's majorant on few nodes, near `guess`.  Uses the line's nodes as scratch.
  * 0: not found, or beyond `most` */
 FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double guess,
@@ -92,25 +118,7 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
     int i, b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        const fa_cap_windows *w = &block->w;
-        double z_high, h = fa_min(0.8 / block->sigma, 0.5), edge = 1.0, narrow = INFINITY;
-        if (block->pieces) {
-            if (!fa_pieces_lay_real(block, &block->nodes, line->plan.tilt, line->plan.tilt, 0.0))
-                return 0.0;
-            fa_cap_finish_nodes(job, block, line->plan.low);
-            continue;
-        }
-        z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right);
-        if (!(z_high < w->cap - FA_CAP_CUT * w->width)) {
-            narrow = w->width;
-            edge = narrow * block->inv_var * fa_cap_posterior(block, w->cap);
-        }
-        if (block->split) {
-            narrow = fa_min(narrow, w->floor_width);
-            edge = fa_min(edge, w->floor_width * block->inv_var * fa_cap_posterior(block, w->floor));
-        }
-        if (!block->family->rough(block, &block->nodes, h, edge, narrow,
-                                  fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high, 2))
+        if (!block->family->find_rough(job, block, line, effort))
             return 0.0;
         fa_cap_finish_nodes(job, block, line->plan.low);
     }
@@ -166,12 +174,7 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
     int b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double right = fa_cap_tilt(job, line->plan.right);
-        if (block->pieces
-                ? !fa_pieces_lay_line(block, line->plan.tilt, right, line->plan.low, job->fall_a, t,
-                                      effort->need + line->plan.excess)
-                : !block->family->lay(job, block, &line->plan, effort, t, fa_cap_begin(block, effort->left, right),
-                                      fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right)))
+        if (!block->family->lay(job, block, line, effort, t))
             return 0;
         fa_cap_finish_nodes(job, block, line->plan.low);
         if (block->walled)

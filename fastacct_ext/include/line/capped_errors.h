@@ -105,8 +105,6 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
     fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
     fa_cap_cells_of f;
     int j, n = s->sum.n / 2;
-    if (block->pieces)
-        return fa_pieces_quadrature(job, block, line->plan.tilt, line->plan.low, t, right);
     alias = fa_max(2.0 / expm1(2.0 * FA_PI * block->strip / s->h), 1e-240); /* what is cut off stays seen */
     block->family->moduli(block, line, t, right, job->has_floor, &f);
     out.line = alias * fa_cap_cells(f.line, n);
@@ -218,9 +216,9 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
         return;
     }
     fa_cap_rounding(block, line, u, steps, errors);
-    ends = fa_cap_ends(block, c, u, 2);
+    ends = block->family->ends(block, c, u, 2);
     errors->fixed = block->moduli.line + ends;
-    errors->mean = block->moduli.mean + fa_cap_ends(block, 1.0, 1.0, 2) +
+    errors->mean = block->moduli.mean + block->family->ends(block, 1.0, 1.0, 2) +
                    (fa_cap_grows(block) ? 0.0 : block->w.q_mass); /* what P has less beyond such a cap is in no sum */
     errors->large = 0.0;
     if (block->split) {
@@ -235,7 +233,7 @@ FA_FUNC void fa_cap_measure(fa_cap_job *job, const fa_cap_line *line, double t, 
 {
     int b;
     for (b = 0; b < job->n; b++)
-        job->blocks[b].moduli = fa_cap_quadrature(job, job->blocks + b, line, t, v);
+        job->blocks[b].moduli = job->blocks[b].family->quadrature(job, job->blocks + b, line, t, v);
 }
 
 #endif

@@ -45,8 +45,6 @@ FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
  * falls without end; else the moduli are for FA_MIX_PUT as well */
 FA_FUNC double fa_cap_back_error(const fa_cap_block *block, double a)
 {
-    if (block->pieces)
-        return fa_pieces_real_error(block, a, 0.0);
     if (fa_cap_falls(block))
         return a >= FA_MIX_PUT ? block->moduli.back + fa_cap_ends(block, a, -a, 1) : INFINITY;
     return (block->moduli.right + fa_cap_ends(block, 0.0, -a, 1)) *
@@ -79,15 +77,12 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
     double raise = fa_cap_raise(block), sums[3] = {0.0, 0.0, 0.0}, j0, j1, j2;
     fa_cap_real r;
     int some;
-    if (block->pair)
-        fa_cap_beyond_sums(block, a, sums);
-    else if (block->window.width > 0.0)
-        fa_pieces_outside_sums(block, a, sums);
+    block->family->outside(block, a, sums);
     j0 = sums[0], j1 = sums[1], j2 = sums[2];
     some = j0 > 1e-300;
     j0 = fa_max(j0, 1e-300);
     r = block->dip.width > 0.0 ? fa_pieces_fallen(block, s, a, fa_pieces_dip_error(block, a, -1.0))
-                               : fa_cap_block_k(block, s, a, 0, fa_cap_back_error(block, a));
+                               : fa_cap_block_k(block, s, a, 0, block->family->back_error(block, a));
     out->log_j = block->log_steps + log(j0) - raise;
     out->slope = j1 / j0;
     out->curve = j2 / j0 - (j1 / j0) * (j1 / j0);

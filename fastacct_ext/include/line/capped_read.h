@@ -4,7 +4,7 @@
 #define FA_LINE_CAPPED_READ_H
 
 #include "../num/interval.h"
-#include "capped_ledger.h"
+#include "families.h"
 
 #define FA_CAP_WIDTH      8e-10 /* relative width of eps (or of delta) that is good enough at once ... */
 #define FA_CAP_DEAR_WIDTH 6e-7  /* ... where the tail is bounded on average: 30 times more takes 1,000 times longer */
@@ -78,7 +78,7 @@ FA_FUNC double fa_cap_guess_bulk(fa_cap_job *job, const fa_cap_effort *effort, d
         fa_cap_block *block = job->blocks + b;
         fa_cap_real r;
         if ((block->pair && !fa_cap_begin_at(block, effort, 1.0 + 12.0 * block->sigma)) ||
-            !fa_cap_fill_for(block, 0.0, 4.0))
+            !block->family->coarse(block, 0.0, 4.0))
             return 0.0;
         r = fa_cap_block_k(block, &block->coarse, 1.0, 0, 0.0);
         mean += r.d1;
@@ -354,7 +354,7 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
             const fa_cap_nodes *s = &block->nodes;
             double mean = fa_max(0.0, s->mean - block->kappa), back = exp(fa_min(600.0, (v - 1.0) * mean)),
                    extra = fa_cap_falls(block) ? INFINITY /* what is left of the nodes is not bounded */
-                                               : block->w.q_mass * back + fa_cap_back_error(block, 1.0 - v);
+                                               : block->w.q_mass * back + block->family->back_error(block, 1.0 - v);
             fa_cap_real r = fa_cap_block_k(block, s, 1.0 - v, 0, extra);
             double slop = FA_EPS * block->steps *
                           (64.0 * v * (fabs(s->mean) + fabs(block->kappa)) +

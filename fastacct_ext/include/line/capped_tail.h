@@ -140,42 +140,19 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
     return log(sum + before);
 }
 
-FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_line *line, double t, double top, double pay,
+/* on a curve of a good height: of all losses, the sum's own error added, and of large ones */
+FA_FUNC double fa_cap_majorant_all(fa_cap_block *block, const fa_cap_line *line, double t, double lower, double pay,
                                    double *slack_out)
 {
-    fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
+    fa_cap_curve curve = fa_cap_curve_of(block, line, t, fa_cap_curve_top(block, line, t, lower));
     return fa_cap_majorant(block, &curve, pay, 0, slack_out) + *slack_out;
 }
 
-FA_FUNC double fa_cap_majorant_large(const fa_cap_block *block, const fa_cap_line *line, double t, double top,
-                                     double pay)
+FA_FUNC double fa_cap_majorant_large(fa_cap_block *block, const fa_cap_line *line, double t, double lower, double pay)
 {
     double slack;
-    fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
+    fa_cap_curve curve = fa_cap_curve_of(block, line, t, fa_cap_curve_top_large(block, line, t, lower));
     return fa_cap_majorant(block, &curve, pay, 1, &slack);
-}
-
-/* a good height of the curve: t/sigma^2 is the saddle's, but the cap's window grows as exp(y^2/(2 width^2)) */
-FA_FUNC double fa_cap_curve_top(const fa_cap_block *block, const fa_cap_line *line, double t)
-{
-    const fa_cap_windows *w = &block->w;
-    const fa_cap_nodes *s = &block->nodes;
-    double s2 = block->sigma * block->sigma, top = fa_min(block->pair->n_q ? 0.95 : 1.9, t / s2), c = line->plan.tilt,
-           mean = s->mean - block->kappa, a, stiff, turn, weight, ta, root;
-    if (w->cap < s->z[s->sum.n - 1] + 3.0 * block->sigma) {
-        a = fa_cap_posterior(block, w->cap);
-        stiff = s2 * s2 / (w->width * w->width);
-        turn = w->width * block->inv_var * (c * a - w->cap);
-        weight = fa_min(1.0, -0.5 * w->cap * w->cap * block->inv_var + c * (fa_cap_l(block, w->cap) - mean) +
-                                 log(w->width / block->sigma) + 0.5 * turn * turn) +
-                 log(block->steps) + 6.0;
-        ta = t * a;
-        root = ta * ta - 2.0 * stiff * weight;
-        stiff += s2;
-        top = fa_min(top, root > ta * ta ? fa_max(ta, 0.75 * (ta + sqrt(root))) / stiff
-                                         : (ta + sqrt(fa_max(0.0, root))) / stiff);
-    }
-    return fa_max(top, 1e-4);
 }
 
 /* log of a bound of |F u (u-1)| at eps for all Im u >= t.  |R| <= prod |B0|^T, with floors the sum over blocks of T |D|
@@ -188,22 +165,10 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
     int b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double s2 = block->sigma * block->sigma, mean = block->nodes.mean, slack = 0.0, top = 0.0, log_b;
-        if (block->pair) {
-            top = lower * fa_cap_curve_top(block, line, t);
-            log_b = block->family->majorant(block, line, t, fa_max(1e-4, top), pay, &slack);
-        }
-        else
-            log_b = fa_pieces_majorant(block, tilt, t);
+        double mean = block->nodes.mean, slack = 0.0,
+               log_b = block->family->majorant(block, line, t, lower, pay, &slack);
         if (block->split) {
-            double stiff = s2 / block->w.floor_width, log_d;
-            if (block->pair) {
-                top = fa_min(fa_min(1.4, top),
-                             lower * t * fa_cap_posterior(block, block->w.floor) / (stiff * stiff + s2));
-                log_d = block->family->majorant_large(block, line, t, fa_max(1e-4, top), pay);
-            }
-            else
-                log_d = fa_pieces_majorant_large(block, tilt, t);
+            double log_d = block->family->majorant_large(block, line, t, lower, pay);
             if (block->w.low_cut > 0.0)
                 log_d = log(exp(log_d) + block->w.low_cut * exp(block->k / block->steps - tilt * mean));
             log_d = fa_max(log_d, FA_CAP_NEVER);

@@ -196,42 +196,56 @@ FA_FUNC double fa_pieces_fall(fa_cap_job *job, double eps)
     return high > 0.0 ? high : x;
 }
 
-/* a cap whose window begins at the loss `from`, or none where the losses end before */
-FA_FUNC void fa_pieces_place_cap(fa_cap_block *block, const fa_cap_effort *effort, double from)
+/* whether one step is all: nothing takes it back */
+FA_INLINE int fa_cap_is_alone(const fa_cap_job *job) { return job->steps == 1.0 && !(job->mu2 > 0.0); }
+
+/* a cap whose window begins at the loss eps + back, at eps where nothing takes a step back; none where the losses end
+ * before.  1 */
+FA_FUNC int fa_pieces_place_cap(const fa_cap_job *job, fa_cap_block *block, const fa_cap_effort *effort, double eps,
+                                double back)
 {
     const fa_pieces *law = block->pieces;
     fa_cap_windows *w = &block->w;
-    double width, cap, end = law->smooth.step > 0.0 ? law->smooth.high : fa_pieces_end(law, 1);
+    double width, cap, from = fa_cap_is_alone(job) ? eps : eps + back,
+                       end = law->smooth.step > 0.0 ? law->smooth.high : fa_pieces_end(law, 1);
     fa_pieces_no_cap(block);
     block->last_v = block->plain_v;
     block->share_at = NAN;
     block->split = 0;
+    if (job->is_add || job->walled || effort->caps == FA_CAP_NONE)
+        return 1;
     if (!fa_pieces_curved(law) || law->is_flipped || law->table.n_panels > 0 || !(from < end))
-        return;
+        return 1;
     width = fa_pieces_width(law, effort, from);
     cap = from + FA_CAP_DEPTH * width;
     if (!(cap < end) || !(width > 0.0))
-        return;
+        return 1;
     block->window = (fa_edge){cap, width, 1.0};
     w->cap = cap, w->width = width;
     if (fa_pieces_lay_outside(block))
         fa_pieces_weigh_outside(block);
     if (!(w->q_mass > 1e-160) || !(w->gain > 0.0)) {
         fa_pieces_no_cap(block);
-        return;
+        return 1;
     }
     if (law->smooth.step > 0.0)
         block->last_v = fa_smooth_last(&law->smooth, law->atoms, law->n_atoms, 0, &block->window);
+    return 1;
 }
 
-/* sums of the losses beyond the cap times e^(aL), with their error, and of these times the loss, and its square */
+/* sums of the losses beyond the cap, if there is one, times e^(aL), with their error, and of these times the loss, and
+ * its square */
 FA_FUNC void fa_pieces_outside_sums(const fa_cap_block *block, double a, double *sums)
 {
     const fa_cap_nodes *s = &block->outside;
-    double end = s->sum.lr[s->sum.n - 1] + block->kappa,
-           j0 = fa_pieces_outside_error(block, a) + 2e-300 * (s->sum.n + s->mesh.parts), j1 = j0 * end, /* e^-690 */
-        j2 = j1 * end;
+    double end, j0, j1, j2;
     int j, n = s->sum.n;
+    if (!(block->window.width > 0.0))
+        return;
+    end = s->sum.lr[n - 1] + block->kappa;
+    j0 = fa_pieces_outside_error(block, a) + 2e-300 * (n + s->mesh.parts); /* e^-690 */
+    j1 = j0 * end;
+    j2 = j1 * end;
     FA_PRAGMA(omp simd reduction(+ : j0, j1, j2))
     for (j = 0; j < n; j++) {
         double loss = s->sum.lr[j] + block->kappa, size = s->sum.log_w[j] + a * loss,
@@ -241,6 +255,12 @@ FA_FUNC void fa_pieces_outside_sums(const fa_cap_block *block, double a, double 
         j2 += f * loss * loss;
     }
     sums[0] = j0, sums[1] = j1, sums[2] = j2;
+}
+
+/* coarse nodes for real exponents from v_min to v_max */
+FA_FUNC int fa_pieces_fill_for(fa_cap_block *block, double v_min, double v_max)
+{
+    return fa_pieces_lay_real(block, &block->coarse, fa_min(v_min, 1.0 - v_max), v_max, 0.0);
 }
 
 #endif
