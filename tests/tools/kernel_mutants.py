@@ -50,8 +50,8 @@ MUTANTS = (
      SUMS + "participations"),
     ("line/mixture_moduli.h", "line1[j] = plain > 0.0 ? eb : eb + ek * (1.0 + x);", "line1[j] = 0.0;", SUMS + "group"),
     # moduli beyond the nodes
-    (ERRORS, "return sum + 1e4 * last;", "return sum;", SUMS + "added and not few"),
-    (ERRORS, "sum = 1e4 * fa_min(f1[0], f2[0]), last", "sum = 0.0, last", SUMS + "added and not few"),
+    (ERRORS, "return sum + beyond * last;", "return sum;", SUMS + "added and not few"),
+    (ERRORS, "sum = beyond * fa_min(f1[0], f2[0]), last", "sum = 0.0, last", SUMS + "added and not few"),
     ("line/mixture_moduli.h", "one[0] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, rate, v, 1));", "",
      SUMS + "replaced"),
     # ends

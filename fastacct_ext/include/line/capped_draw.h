@@ -8,6 +8,7 @@
 #include "capped_step.h"
 
 #define FA_CAP_DEEP  1e120 /* 1/|B0| at the first point, which falls further: its square is to stay a normal number */
+#define FA_CAP_LATE  1.4
 #define FA_CAP_NOISE 16.0  /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
 
 /* whether doubles hold F and the moment of every step, the square of its modulus included, at the first point, where
@@ -19,6 +20,10 @@ FA_FUNC int fa_cap_is_held(const fa_cap_job *job, const fa_cap_line *line)
         held = held && job->blocks[b].inverse[0] > 1e-130 && job->blocks[b].inverse[0] < FA_CAP_DEEP;
     return held;
 }
+
+/* whether a short line is looked at after so many points: it is given up where |F| falls so slowly that it would end
+ * beyond FA_CAP_LATE times its limit */
+FA_INLINE int fa_cap_is_look(int points) { return points == 32 || points == 64 || points == 128; }
 
 /* points until |F| t is dead, or as dead as rounding lets it be where the tail's majorant ends.  1: done; 0: given up;
  * 2: further than the nodes are made for, *t_out is where to */
@@ -50,8 +55,8 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
         }
         fell = line->log_f[0] - last;
         if (pairs > effort->pairs * job->n ||
-            (limit < FA_CAP_POINTS_MAX && (k == 24 || k == 56 || k == 120) &&
-             (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > 1.4 * limit * fell))
+            (limit < FA_CAP_POINTS_MAX && fa_cap_is_look(k + FA_RUN) &&
+             (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > FA_CAP_LATE * limit * fell))
             return 0;
         if (k + FA_RUN >= most && line->log_f[(int)most - 1] + log(2.0 * most * h) < dead + FA_CAP_NOISE) {
             line->n = (int)most;

@@ -1,14 +1,18 @@
 /* line/capped_job.h -- steps of the Poisson-sampled Gaussian, direction remove, and the windows that split delta(eps)
  * in three.
  *
- *   keep(z) = Phi((cap - z)/width): losses beyond the cap have weight 1 - keep.  Where one step alone exceeds eps by
- * what the others can take back, the payoff exp(S) - exp(eps) is linear and needs no integral:
+ * keep(z) = Phi((cap - z)/width): losses beyond the cap have weight 1 - keep.  Where one step alone exceeds eps by what
+ * the others can take back, the payoff exp(S) - exp(eps) is linear and needs no integral:
  *
- *     delta = closed + put + sum on the line + floor part,    closed = [1 - B0(1)^T] - e^eps [1 - B0(0)^T],    B0(u) =
- * E_Q[exp(u L) keep]
+ *   delta = closed + put + sum on the line + floor part
  *
- *   0 <= put <= what S is below eps though a step is beyond the cap;  0 <= floor part <= Chernoff of the small losses.
- * docs/algorithms/line.md.
+ *   closed = [1 - B0(1)^T] - e^eps [1 - B0(0)^T], where B0(u) = E_Q[exp(u L) keep]
+ *
+ *   0 <= put <= what S is below eps though a step is beyond the cap
+ *
+ *   0 <= floor part <= Chernoff's bound of the small losses
+ *
+ * docs/algorithms/line.md, "Three parts".
  */
 #ifndef FA_LINE_CAPPED_JOB_H
 #define FA_LINE_CAPPED_JOB_H

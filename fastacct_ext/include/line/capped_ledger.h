@@ -5,7 +5,8 @@
 
 #include "capped_chernoff.h"
 
-#define FA_CAP_SMALL 1e-10 /* an entry that a second, dearer bound need not better */
+#define FA_CAP_ROUNDS 59.0  /* u of |D/B0| that the floor's sum rounds, and one more a block: line.md, "Ledger" */
+#define FA_CAP_SMALL  1e-10 /* an entry that a second, dearer bound need not better */
 
 typedef struct {
     double up, down;                                 /* delta <= value (1 + up), delta >= value (1 - down) */
@@ -98,7 +99,7 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
 {
     double others = 0.0, once = 0.0, slop = 0.0, d1 = job->mu2 * (a - 0.5), d2 = job->mu2, slope = 0.0, curve = 0.0,
            value;
-    fa_cap_total total = {-INFINITY, 0.0};
+    fa_log_total total = {-INFINITY, 0.0};
     int b, some = 0;
     for (b = 0; b < job->n; b++) {
         fa_cap_beyond *at = &job->blocks[b].beyond;
@@ -117,8 +118,8 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
     if (!(once + others < INFINITY))
         return INFINITY;
     for (b = 0; b < job->n; b++)
-        fa_cap_add_log(&total, job->blocks[b].beyond.log_j + (once - job->blocks[b].beyond.log_m));
-    value = fa_cap_log_total(&total);
+        fa_add_log(&total, job->blocks[b].beyond.log_j + (once - job->blocks[b].beyond.log_m));
+    value = fa_log_of_total(&total);
     for (b = 0; b < job->n; b++) {
         const fa_cap_beyond *at = &job->blocks[b].beyond;
         double share = exp(at->log_j + (once - at->log_m) - value);
@@ -194,7 +195,8 @@ FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const f
     double c = line->plan.tilt, h = line->plan.h, inv_c2 = 1.0 / (c * c), steps = block->steps,
            power = job->has_floor ? 1.06 * steps : steps, weight = steps / job->blocks[0].steps;
     double fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far, *share = block->share,
-           *grow = line->scratch[0], *rule = line->scratch[1], *err = line->scratch[2], end = line->n * h,
+           *grow = line->scratch[FA_OF_GROW], *rule = line->scratch[FA_OF_RULE],
+           *err = line->scratch[FA_OF_ERROR], end = line->n * h,
            less0 = errors->less[0], less1 = errors->less[1], less2 = errors->less[2];
     const double *inverse = block->inverse, *unit = job->blocks[0].inverse;
     int k, n = fa_cap_whole_runs(line);
@@ -221,8 +223,9 @@ FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const f
 FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line *line, const int first)
 {
     double steps = block->steps, large = block->errors.large;
-    double *small_all = line->scratch[0], *small_once = line->scratch[1], *grow = line->scratch[2],
-           *grow_low = line->scratch[3], *whole = line->scratch[4], *worst = line->scratch[5];
+    double *small_all = line->scratch[FA_LOW_REST], *small_once = line->scratch[FA_LOW_ONCE],
+           *grow = line->scratch[FA_LOW_GROW], *grow_low = line->scratch[FA_LOW_FALL],
+           *whole = line->scratch[FA_LOW_WHOLE], *worst = line->scratch[FA_LOW_WORST];
     const double *log_small = block->log_small, *inverse = block->inverse, *share = block->share;
     int k, n = fa_cap_whole_runs(line);
     FA_PRAGMA(omp simd)
@@ -245,10 +248,12 @@ FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line 
  * included */
 FA_FUNC double fa_cap_weigh_floor(const fa_cap_job *job, const fa_cap_line *line, double log_scale)
 {
-    const double *small_all = line->scratch[0], *small_once = line->scratch[1], *grow = line->scratch[2],
-                 *grow_low = line->scratch[3], *whole = line->scratch[4], *worst = line->scratch[5],
+    const double *small_all = line->scratch[FA_LOW_REST], *small_once = line->scratch[FA_LOW_ONCE],
+                 *grow = line->scratch[FA_LOW_GROW], *grow_low = line->scratch[FA_LOW_FALL],
+                 *whole = line->scratch[FA_LOW_WHOLE], *worst = line->scratch[FA_LOW_WORST],
                  *log_all = line->log_all;
-    double *parts = line->scratch[6], sum = 0.0, last = (59.0 + job->n) * FA_EPS;
+    double *parts = line->scratch[FA_LOW_PARTS], sum = 0.0,
+           last = (FA_CAP_ROUNDS + job->n) * FA_EPS;
     int b, k, n = fa_cap_whole_runs(line);
     for (b = 0; b < job->n; b++)
         if (b == 0)
@@ -283,7 +288,8 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
                                  fa_cap_ledger *out)
 {
     const double *log_f = line->log_f, *arg_f = line->arg_f, *size_f = line->size, *gross = line->gross,
-                 *grow = line->scratch[0], *rule = line->scratch[1], *err = line->scratch[2];
+                 *grow = line->scratch[FA_OF_GROW], *rule = line->scratch[FA_OF_RULE],
+                 *err = line->scratch[FA_OF_ERROR];
     double c = line->plan.c, tilt = line->plan.tilt, h = line->plan.h,
            log_scale = line->ref - log_value - (c - 1.0) * (eps - line->eps), drift = 0.0, ref = fabs(line->ref),
            more = job->n > 1 ? 2.0 + job->n / 8.0 : 0.0, wide = 2.0 * job->mu2;

@@ -43,7 +43,7 @@ FA_FUNC int fa_cap_place_own_cap(const fa_cap_job *job, fa_cap_block *block, con
 FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
 {
     double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
-           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->caps ? 0.0 : job->dip)
+           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->caps == FA_CAPS_USUAL ? job->dip : 0.0)
                               : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
     int b, falls = 0;
     for (b = 0; b < job->n && !job->is_add; b++)
@@ -200,7 +200,8 @@ FA_FUNC int fa_cap_lower(fa_cap_job *job, const fa_cap_effort *effort, double ep
         z = job->dip > 0.0 ? fa_cap_nothing_back(job, block, eps, log_size) : fa_cap_nothing(job, block, eps, log_size);
         if (block->is_low
                 ? !(z > start + w->width)
-                : !(z < start - w->width) || !(effort->caps > 1 || fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
+                : !(z < start - w->width) ||
+                      !(effort->caps >= FA_CAPS_LOW || fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
             continue;
         if (!fa_cap_begin_at(block, effort, z))
             return -1;

@@ -112,13 +112,13 @@ FA_INLINE double fa_cap_rim_need(const fa_cap_rim *edge, const fa_cap_rim *chern
 typedef struct {
     double nodes, h, stretch; /* about how many nodes */
     int by_edge;              /* whether an edge, or growth off the real line, asks for most of them */
-} fa_cap_mesh;
+} fa_cap_stepping;
 
 /* the stretch with the least number of nodes whose error is bounded on Im xi = -eta */
-FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa_cap_needs *n, double t, double z_low,
-                                   double z_high, double eta)
+FA_FUNC fa_cap_stepping fa_cap_stepping_at(const fa_cap_block *block, double c, const fa_cap_needs *n, double t,
+                                           double z_low, double z_high, double eta)
 {
-    fa_cap_mesh best = {INFINITY, 0.0, 1.0, 0};
+    fa_cap_stepping best = {INFINITY, 0.0, 1.0, 0};
     double l_end = fa_cap_l(block, z_high), a, first = block->walled ? fa_min(1.0, 2.0 * l_end) : 1.0;
     int worse = 0;
     for (a = first; a > (block->walled ? 1e-3 * first : 1e-6); a *= n->quick ? 0.5 : 0.7) {
@@ -215,11 +215,11 @@ FA_FUNC double fa_cap_step_for(fa_cap_block *block, double tilt, const fa_cap_ne
                                double z_high, double log_steps, double *stretch_out)
 {
     double eta = fa_min(1.5, sqrt(2.0 * needs->need) / block->sigma), tail = log_steps + 3.0, h;
-    fa_cap_mesh mesh = fa_cap_mesh_at(block, tilt, needs, t, z_low, z_high, eta), next;
+    fa_cap_stepping mesh = fa_cap_stepping_at(block, tilt, needs, t, z_low, z_high, eta), next;
     block->strip = eta;
     while (mesh.by_edge && eta > 1e-3) { /* narrow windows grow fast off the real line */
         eta *= 0.6;
-        next = fa_cap_mesh_at(block, tilt, needs, t, z_low, z_high, eta);
+        next = fa_cap_stepping_at(block, tilt, needs, t, z_low, z_high, eta);
         if (!(next.nodes < mesh.nodes))
             break;
         mesh = next;

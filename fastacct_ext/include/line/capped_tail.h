@@ -161,7 +161,7 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
                                  double pay)
 {
     double c = line->plan.c, tilt = line->plan.tilt, log_r = 0.0, slop = 0.0, drift = 0.0, once = 0.0;
-    fa_cap_total total = {-INFINITY, 0.0};
+    fa_log_total total = {-INFINITY, 0.0};
     int b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
@@ -187,9 +187,9 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
     }
     for (b = 0; b < job->n; b++)
         if (job->blocks[b].split)
-            fa_cap_add_log(&total, job->blocks[b].large + (once - job->blocks[b].most));
+            fa_add_log(&total, job->blocks[b].large + (once - job->blocks[b].most));
     if (job->has_floor)
-        log_r = fa_cap_log_total(&total) + log_r;
+        log_r = fa_log_of_total(&total) + log_r;
     log_r += slop;
     return log_r + drift + 0.5 * job->mu2 * (c * (c - 1.0) - t * t) - (c - 1.0) * eps;
 }
@@ -239,7 +239,7 @@ FA_FUNC double fa_cap_fejer(const double *log_psi, int n)
 FA_FUNC double fa_cap_tail_spread(fa_cap_job *job, fa_cap_line *line, double eps, double log_value)
 {
     double c = line->plan.c, h = line->plan.h, t = line->n * h, log_r = 0.0, best = INFINITY,
-           *log_one = line->scratch[0], *log_other = line->scratch[1];
+           *log_one = line->scratch[FA_GIVEN_ONE], *log_other = line->scratch[FA_GIVEN_OTHER];
     int b, i, idle = 0, turn = 0;
     memset(log_one, 0, sizeof(double) * (size_t)line->n);
     memset(log_other, 0, sizeof(double) * (size_t)line->n);

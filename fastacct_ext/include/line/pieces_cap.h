@@ -8,7 +8,6 @@
 
 #include "pieces_nodes.h"
 
-#define FA_CAP_NONE       3    /* of an effort's caps: data has none */
 #define FA_PIECES_WIDTH   2.0  /* of the window, at least, in deviations of the Gaussian part */
 #define FA_PIECES_DEEP    23.5 /* -log of the chance of what takes a sum back, beyond which it may be bounded */
 #define FA_PIECES_DIP     10.0 /* what a sum hardly ever falls below, over the width of the window there */
@@ -212,7 +211,7 @@ FA_FUNC int fa_pieces_place_cap(const fa_cap_job *job, fa_cap_block *block, cons
     block->last_v = block->plain_v;
     block->share_at = NAN;
     block->split = 0;
-    if (job->is_add || job->walled || effort->caps == FA_CAP_NONE)
+    if (job->is_add || job->walled || effort->caps == FA_CAPS_NONE)
         return 1;
     if (!fa_pieces_curved(law) || law->is_flipped || law->table.n_panels > 0 || !(from < end))
         return 1;

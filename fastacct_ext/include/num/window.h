@@ -43,9 +43,9 @@ FA_FUNC double fa_log_tail(double x)
 /* log of a sum of exponentials, term by term: exp(peak) times `sum`; of one term it is that term */
 typedef struct {
     double peak, sum;
-} fa_cap_total;
+} fa_log_total;
 
-FA_INLINE void fa_cap_add_log(fa_cap_total *total, double x)
+FA_INLINE void fa_add_log(fa_log_total *total, double x)
 {
     if (x > total->peak) {
         total->sum = 1.0 + total->sum * exp(total->peak - x);
@@ -55,7 +55,7 @@ FA_INLINE void fa_cap_add_log(fa_cap_total *total, double x)
         total->sum += exp(x - total->peak);
 }
 
-FA_INLINE double fa_cap_log_total(const fa_cap_total *total)
+FA_INLINE double fa_log_of_total(const fa_log_total *total)
 {
     return total->sum == 0.0 ? -INFINITY : total->peak + log(total->sum); /* what is no number stays none */
 }
