@@ -232,6 +232,11 @@ MUTANTS = (
     ("renyi/shared_search.h", "        total += leaf->relative * fa_min(total, 1.0);", "", WIDE),
     ("loss/share.h", "        sum += 2.0 * exp(fa_panel_log_size", "        sum += 2.2 * exp(fa_panel_log_size",
      "kernels/loss/share test_the_variation"),
+    # the start of a line, deltas below every double
+    ("line/capped_line.h", "FA_FMA(x2, -1.0 / 1307674368000.0, 1.0 / 6227020800.0);", "1.0 / 6227020800.0;",
+     "kernels/num/start test_the_functions"),
+    (READOUT, "#define FA_NOTHING -745.2", "#define FA_NOTHING -400.0",
+     "kernels/exact/answers test_a_delta_that_is_a_double"),
     # one step
     (STEP, "r.upper = fa_min(0.0, log_delta + scale + pad);", "r.upper = fa_min(0.0, log_delta + scale);", NEXT_TO_END),
     (STEP, "r.lower = log_delta + scale - pad -", "r.lower = log_delta + scale -", NEXT_TO_END),
