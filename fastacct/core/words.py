@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import re
 import warnings
@@ -43,6 +42,7 @@ _INSTEAD: Final = {
     ),
     **dict.fromkeys(("compose", "composition_of"), "jobs add up: job + other, job * count"),
     **dict.fromkeys(("drop_last", "shuffle_seed"), "fastacct.loader_guide says which sampling a loader is"),
+    "loader": "write **fastacct.loader_guide(loader).run",
     **dict.fromkeys(("get_epsilon", "compute_epsilon", "get_privacy_spent"), "write fastacct.epsilon(job, delta=...)"),
 }
 """What to do instead of giving a keyword, or of asking for a name."""
@@ -146,6 +146,8 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
 
 def as_json(document: object, indent: int | None = None) -> str:
     """JSON, which has no infinity: it becomes the text "inf".  Floats keep every digit."""
+    import json
+
     return json.dumps(_numbers_of(document), allow_nan=False, indent=indent)
 
 

@@ -18,12 +18,13 @@ from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
 from fastacct.losses.loss import NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
-from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows, log_sample
+from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows, log_sample, sample_rounding
 
 _FURTHEST: Final = 38.0
 SMALLEST_WEIGHT: Final = 1e-290
 """Of what is drawn: products of smaller ones with masses would underflow."""
 _MOST_WIDE: Final = 1e5
+_BESIDE: Final = 1e-6
 
 
 def exponential(
@@ -111,13 +112,19 @@ def drawn(parts: Sequence[tuple[float, Pieces]], lost: float) -> Pieces:
 
 def without(pieces: Pieces, most: float) -> tuple[Pieces, float]:
     """The same without parts that are hardly ever drawn, and the weight of these, at most `most`."""
-    kept, gone = sorted(pieces.parts, key=lambda part: -part[0]), 0.0
-    while len(kept) > 1 and gone + kept[-1][0] <= most:
-        gone += kept.pop()[0]
+    kept, gone = _without(pieces, most)
     if not gone:
         return pieces, 0.0
     shares = [(weight / (1.0 - gone), part) for weight, part in kept]
-    return replace(drawn(shares, 0.0), lost=pieces.lost), gone * (1.0 + len(pieces.parts) * ROUNDING)
+    return replace(drawn(shares, 0.0), lost=pieces.lost), gone
+
+
+def _without(pieces: Pieces, most: float) -> tuple[list[tuple[float, Pieces]], float]:
+    """Parts without those that are hardly ever drawn, and the weight of these, at most `most`."""
+    kept, gone = sorted(pieces.parts, key=lambda part: -part[0]), 0.0
+    while len(kept) > 1 and gone + kept[-1][0] <= most:
+        gone += kept.pop()[0]
+    return kept, gone * (1.0 + len(pieces.parts) * ROUNDING)
 
 
 class PiecesPair(Pair):
@@ -191,6 +198,14 @@ class _PiecesLoss(Loss):
         """Both tails of every Gaussian density."""
         is_curved = self._panels[0].curve > 0.0
         return (4.0 * max(tail, SMALLEST_TAIL), math.inf) if is_curved else (0.0, -math.inf)
+
+    def without_rare(self, tail: float, *, is_upper: bool) -> Loss:
+        """Without parts that are hardly ever drawn, whose weights P and Q share."""
+        kept, gone = _without(self.pieces, tail)
+        if not gone:
+            return self
+        few = replace(drawn(kept, 0.0), is_mirrored=self.pieces.is_mirrored)
+        return replace(self, pieces=few, infinite=self.infinite + gone if is_upper else self.infinite)
 
     def extent(self, tail: float) -> tuple[float, float]:
         """From the least to the largest loss."""
@@ -270,9 +285,9 @@ class _Panel(NamedTuple):
     def _off(self, x: Cells) -> Cells:
         """Error of the loss, where x is off by a few roundings and what the row says."""
         move = self.slip + 8.0 * (np.abs(x) + abs(self.centre) * (self.curve > 0.0))
-        off = 16.0 * np.abs(self.loss(x)) + _rounding(self.rate, x, move)
+        off = 16.0 * np.abs(self.loss(x)) + sample_rounding(self.rate, x, move)
         if self.other > 0.0:
-            off += _rounding(self.rate, -x - self.other, move + 8.0 * self.other)
+            off += sample_rounding(self.rate, -x - self.other, move + 8.0 * self.other)
         return np.asarray(ROUNDING * off)
 
     def place(self, loss: Cells, low: float, high: float) -> Cells:
@@ -302,6 +317,16 @@ class _Panel(NamedTuple):
     def masses(self, edges: Cells, tail: float, side: float, way: float) -> Masses:
         """`way`: 1 where the loss grows with x and the density is the heavier one, -1 where neither is."""
         low, high = self.ends(tail)
+        least, most = np.sort(way * self.loss(np.array([low, high]))).tolist()
+        first = max(int(np.searchsorted(edges, least - _BESIDE * (1.0 + abs(least)))) - 1, 0)
+        last = int(np.searchsorted(edges, most + _BESIDE * (1.0 + abs(most)))) + 2
+        mine = self._masses(edges[first:last], (low, high), tail, side, way)
+        around = first, edges.size - 1 - first - mine.mass.size
+        return Masses(np.pad(mine.mass, around), np.pad(mine.excess, around), mine.slip)
+
+    def _masses(self, edges: Cells, ends: tuple[float, float], tail: float, side: float, way: float) -> Masses:
+        """The same between edges that are next to all losses, or the last ones."""
+        low, high = ends
         cut, n = self.place(way * edges, low, high), edges.size - 1
         inside, missed = (cut > low) & (cut < high), self.loss(cut) - way * edges
         # what rounding puts at an end of all x misses losses, too, unless all of them are beyond it
@@ -369,13 +394,3 @@ class _Panel(NamedTuple):
         size = 64.0 + self.fine + 8.0 * (abs(self.peak) + least * least)
         size += least / wide * (self.slip + 8.0 * (np.abs(a) + np.abs(b) + abs(self.centre)))
         return mass, excess, size
-
-
-def _rounding(rate: float, x: Cells, move: Cells) -> Cells:
-    """By how many units of 2^-53 the logarithm of a sample is off, where x is off by `move`."""
-    if rate == 1.0:
-        return move
-    value = log_sample(rate, x)
-    far = np.where(x > 30.0, -4.0 * math.log(rate), 0.0)
-    slope = np.exp(np.minimum(x + math.log(rate) - value, 0.0))
-    return np.asarray(slope * move + 8.0 * np.minimum(np.abs(np.expm1(-value)), 1.0 + np.abs(value)) + far)

@@ -21,6 +21,7 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.laplace import Laplace
 from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.samplers import SAMPLERS
 from fastacct.plot.figures import (
     SMALL,
     STYLES,
@@ -45,14 +46,11 @@ if TYPE_CHECKING:
 
 _BLUE, _RED, _GREEN = (color for color, _ in STYLES[:3])
 _Keywords = dict[str, Any]
+_NEIGHBORS: Final = {"add_remove": "add or remove", "replace_one": "replace", "zero_out": "zero out"}
 _SAMPLERS: Final[dict[str, _Keywords]] = {
-    "each record in one random step, add or remove": {"sampling": "allocation"},
-    "Poisson, add or remove": {},
-    "Poisson, replace": {"neighbors": "replace_one"},
-    "fixed size, add or remove": {"sampling": "fixed_size"},
-    "with replacement, add or remove": {"sampling": "with_replacement"},
-    "shuffled, zero out": {"sampling": "shuffled", "neighbors": "zero_out"},
-    "shuffled, replace": {"sampling": "shuffled", "neighbors": "replace_one"},
+    f"{one.title}, {_NEIGHBORS[relation]}": {"sampling": name, "neighbors": relation}
+    for name, one in SAMPLERS.items()
+    for relation in one.drawn
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,16 +13,17 @@ from fastacct.core.bounds import Bounds, Found, Status
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
-from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
-from fastacct.readers.cell_job import EPSILON, TOP, Reading, read_run, status_within
+from fastacct.readers.cell_job import read_run
 from fastacct.readers.contour import Contour, kernel_directions
 from fastacct.readers.ladder import WHAT, Step, climb
+from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading, status_within
+from fastacct.readers.reach import within_reach
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
-_NEARLY: Final = Settings(rungs=("line", "losses"), tolerance=1e-4)
+_NEARLY: Final = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)
 """For a lower end that is far below the upper one."""
 
 
@@ -46,7 +48,11 @@ def exact(job: Process, ask: Ask) -> Bounds:
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
     if any(m.alternatives() for m, _ in whole):
         if whole.shape:
-            return _cell_by_cell(job, ask)
+
+            def of_cell(cell: int, asked: Cells) -> Bounds:
+                return exact(job.cell(cell), ask._replace(target=asked, shape=asked.shape))
+
+            return per_cell(job.shape, ask.target, ask.shape, of_cell)
         bounds = _largest(whole.alternatives(ask.relation), mine, is_lower=job.tight)
     else:
         bounds = by_cells(whole, mine)
@@ -69,7 +75,7 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     has_several = any(m.alternatives() for m, _ in whole)
     known = exact(part, ask) if has_several else by_cells(whole, ask, _NEARLY)
     lower = np.minimum(known.lower, bounds.upper)
-    status = status_within(lower, bounds.upper, ask.quantity == "log_delta")
+    status = status_within(lower, bounds.upper, WHAT[ask.quantity])
     return Bounds(lower, bounds.upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))
 
 
@@ -93,7 +99,7 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
                 least[i] = max(least[i], found.lower if is_lower else found.upper)
     code = np.where(upper == upper.max(axis=0), status, Status.NOT_MET).min(axis=0)
     low, high = lower.max(axis=0), upper.max(axis=0)
-    code = np.where(code == Status.NOT_MET, code, status_within(low, high, ask.quantity == "log_delta"))
+    code = np.where(code == Status.NOT_MET, code, status_within(low, high, WHAT[ask.quantity]))
     return Bounds(*(x.reshape(ask.shape) for x in (low, high, code.astype(np.uint8))))
 
 
@@ -124,21 +130,22 @@ def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.
 
 def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
     """Of a job that is analysed by a pair that is not its own: there is no lower bound."""
-    lower = np.full(ask.shape, -np.inf if ask.quantity == "log_delta" else 0.0)
+    lower = np.full(ask.shape, BOTTOM[WHAT[ask.quantity]])
     loose = (bounds.status == Status.TIGHT) & (bounds.upper > lower)
     return Bounds(lower, bounds.upper, np.where(loose, Status.LOOSE, bounds.status).astype(np.uint8))
 
 
-def _cell_by_cell(job: Process, ask: Ask) -> Bounds:
-    """Each cell as a job of its own: what is possible for one depends on its counts."""
-    lower, upper, status = np.empty(ask.shape), np.empty(ask.shape), np.empty(ask.shape, dtype=np.uint8)
-    owner, target = owners(job.shape, ask.shape).reshape(ask.shape), np.broadcast_to(ask.target, ask.shape)
-    for cell in np.unique(owner):
+def per_cell(
+    job: tuple[int, ...], target: Cells, shape: tuple[int, ...], read: Callable[[int, Cells], Bounds]
+) -> Bounds:
+    """Each cell of a job by itself, at all of its targets: what is possible for one depends on its counts."""
+    out = Bounds(np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.uint8))
+    owner, asked = owners(job, shape).reshape(shape), np.broadcast_to(target, shape)
+    for cell in np.unique(owner).tolist():
         mine = owner == cell
-        asked = target[mine]
-        found = exact(job.cell(int(cell)), ask._replace(target=asked, shape=asked.shape))
-        lower[mine], upper[mine], status[mine] = found
-    return Bounds(lower, upper, status)
+        for column, values in zip(out, read(cell, np.ascontiguousarray(asked[mine])), strict=True):
+            column[mine] = values
+    return out
 
 
 def _contour(process: Process, ask: Ask) -> Bounds:
@@ -153,7 +160,7 @@ def _contour(process: Process, ask: Ask) -> Bounds:
         target, cells = np.broadcast_to(ask.target, ask.shape).flatten(), owners(contour.shape, ask.shape)
         found = contour.read(cells, target, what, ways, ask.threads, only_upper=ask.only_upper)
     else:
-        found = contour.one(ask.target, what, ways, only_upper=ask.only_upper)
+        found = contour.read_cell(0, ask.target.reshape(1), what, only_upper=ask.only_upper)[0]
     return Bounds(*(x.reshape(ask.shape) for x in found))
 
 
@@ -247,6 +254,7 @@ def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
     return np.asarray(exact(job, Ask("delta", epsilons, epsilons.shape, relation, only_upper=True)).upper)
 
 
+@within_reach(True)
 def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
     """Whether grids answer for epsilon of a job of plain numbers, because the line does not certify it."""
     whole = job.decompose(relation)
@@ -254,31 +262,24 @@ def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
         return False
     cell = _reader(whole, 0, relation, EXACTLY)
     with cell.lock:
-        try:
-            return cell.is_on_grid and not cell.read_line(np.array([delta]), EPSILON, only_upper=True)[1][0]
-        except OutOfReachError:
-            return True
+        return cell.is_on_grid and not cell.read_line(np.array([delta]), EPSILON, only_upper=True)[1][0]
 
 
+@within_reach(math.inf)
 def rough_epsilon(job: Process, delta: float, relation: Relation) -> float:
     """Epsilon of such a job at most, roughly, by a grid that takes little time; inf where none tells."""
     cell = _reader(job.decompose(relation), 0, relation, EXACTLY)
     with cell.lock:
-        try:
-            return cell.roughly("epsilon", delta, math.inf)
-        except OutOfReachError:
-            return math.inf
+        return cell.roughly("epsilon", delta, math.inf)
 
 
+@within_reach(math.inf)
 def largest_finite(whole: Process, direction: Direction) -> float:
     """The largest finite loss of a job of plain numbers whose losses are atoms, rounded up; inf for other losses."""
     total = 0.0
     for mechanism, count in whole:
         pair = mechanism.losses(direction)
-        try:
-            law = None if pair is None else pair.side(direction).upper.as_atoms()
-        except OutOfReachError:  # of what is data for a line alone
-            return math.inf
+        law = None if pair is None else pair.side(direction).upper.as_atoms()
         if law is None or not law.loss.size:
             return math.inf
         total += float(np.asarray(count)) * (float((law.loss + law.loss_error).max()) + law.slack)

@@ -28,7 +28,7 @@ from fastacct.losses.loss import (
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels, without_end
+from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels
 from fastacct.readers.grid.window import Lower, Window
 
 _SMALLEST_TAIL: Final = 1e-299
@@ -119,7 +119,7 @@ class Grid:
         """Whether a delta is so small that losses count that are left out at a place."""
         tail = self._place(index).tail
         return self._n_factors * tail > self._tolerance * delta and any(
-            without_end(part.upper, self._cut * tail, is_upper=True) is not part.upper for part in self._parts
+            part.upper.without_rare(self._cut * tail, is_upper=True) is not part.upper for part in self._parts
         )
 
     def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
@@ -294,7 +294,7 @@ class Grid:
         effective = max(0.5 * (tilt + ends[1][0]), 1.0 / width if width > 0.0 else 0.0, 1e-3)
         spacing = math.sqrt(3.0 * tolerance / (self._n_factors * effective * (1.0 + effective)))
         floors = tuple(floor_of(one, tilt, log_budget - math.log(self._n_factors)) for one in self._sketches)
-        spans = [without_end(part.upper, self._cut * tail, is_upper=True).extent(tail) for part in self._parts]
+        spans = [part.upper.without_rare(self._cut * tail, is_upper=True).extent(tail) for part in self._parts]
         lengths = [max(high - max(low, floor), 0.0) for (low, high), floor in zip(spans, floors, strict=True)]
         whole = math.fsum(part.count * length for part, length in zip(self._parts, lengths, strict=True))
         window = min(2.2 * math.sqrt(-2.0 * log_budget) * width, whole)
@@ -320,7 +320,7 @@ class Grid:
         """Losses as a place needs them, how often they occur, and what they are moved up to."""
         for part, floor in zip(self._parts, place.floors, strict=True):
             source = part.upper if is_upper else part.lower
-            yield without_end(source, self._cut * place.tail, is_upper=is_upper), part.count, floor
+            yield source.without_rare(self._cut * place.tail, is_upper=is_upper), part.count, floor
 
     def _upper(self, place: Place, spacing: float, tilt: float) -> Window:
         used = self._used(place, is_upper=True)
