@@ -285,6 +285,23 @@ FA_FUNC double fa_exact_fallback(fa_exact *e, double target, int for_delta)
     return for_delta ? fa_min(value, 1.0) : fa_max(value, 0.0);
 }
 
+#define FA_FAR     25.0   /* deviations of the losses from which on Chernoff's bound of delta is asked first ... */
+#define FA_NOTHING -745.2 /* ... and its log below which no double but the least one is above delta */
+
+/* whether Chernoff's bound alone says that delta(eps) is below every double, in either direction */
+FA_FUNC int fa_is_nothing(fa_exact *e, double eps)
+{
+    const fa_cap_job *job = &e->capped[0].job;
+    fa_run run = {1, e->moment, &e->steps, NAN};
+    double order;
+    int status;
+    if (!(e->directions & FA_WAYS_REMOVE) || !(e->q > 0.0 && e->q < 1.0) || fa_is_one_step(e) ||
+        !(eps > FA_FAR * sqrt(job->variance) + 0.5 * job->variance))
+        return 0;
+    fa_log_moment_init(e->moment, e->sigma, e->q);
+    return fa_run_searched(&run, (fa_aim){1, FA_RULE_CKS, eps}, eps, &order, &status) < FA_NOTHING;
+}
+
 /* log of the smaller of 1 - (1-q)^steps, the record took part at all, and steps * delta_1(0), for total variation is
  * subadditive; of a job, the latter sum.  Bounds delta at every epsilon >= 0, both directions; 0 where not known */
 FA_FUNC double fa_participation(const fa_exact *e)
@@ -343,6 +360,11 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *
     if (target == INFINITY) {
         *lower_out = *upper_out = what == FA_GIVE_LOG_DELTA ? -INFINITY : 0.0;
         return FA_OK;
+    }
+    if (what == FA_GIVE_DELTA && fa_is_nothing(e, target)) {
+        *lower_out = 0.0;
+        *upper_out = 0x1p-1074;
+        return FA_LOOSE;
     }
     r = fa_exact_log_delta(e, target);
     if (r.upper > -INFINITY && !(r.upper - r.lower <= FA_TIGHT)) {

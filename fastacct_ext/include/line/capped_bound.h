@@ -16,7 +16,7 @@ FA_FUNC double fa_cap_upper(fa_cap_work *work, double eps, double *slope_out)
     fa_cap_job *job = &work->job;
     fa_cap_effort effort = fa_cap_usual_effort();
     fa_cap_line *line = &work->line;
-    fa_cap_plan plan = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1, 0.0, 0.0};
+    fa_cap_plan plan = {.c = 1.0, .h = 1.0, .tilt = 1.0, .left = 1.0, .right = 1.0, .low = 1.0, .is_bare = 1};
     fa_cap_probes probes;
     fa_cap_saddle at;
     double ref, rate, rare, put, value;

@@ -3,7 +3,7 @@
 #ifndef FA_LINE_CAPPED_CHERNOFF_H
 #define FA_LINE_CAPPED_CHERNOFF_H
 
-#include "families.h"
+#include "capped_errors.h"
 
 /* what ends E_Q[e^(vl) low] at the node where small losses are cut off: the trapezoid rule there */
 FA_FUNC double fa_cap_low_end(const fa_cap_block *block, double v)
@@ -31,7 +31,7 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
         if (job->walled)
             error += fa_cap_plain_ends(block, real) + 1e-12 * r.one * (1.0 + fabs(r.k));
         else
-            error += fa_cap_ends(block, real, v, 1) +
+            error += block->family->ends(block, real, v, 1) +
                      1e-12 * (fabs(expm1(r.k / block->steps - x * s->mean)) +
                               v * sqrt(fa_max(0.0, r.d2 / block->steps)));
         k += block->steps * (x * s->mean + (job->walled ? log(r.one + error) : log1p(r.rest + error))) + slop;

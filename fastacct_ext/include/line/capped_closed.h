@@ -18,22 +18,22 @@
 /* what all blocks lose beyond their caps */
 FA_FUNC void fa_cap_count_lost(fa_cap_job *job)
 {
-    fa_cap_total p = {-INFINITY, 0.0}, q = p;
+    fa_log_total p = {-INFINITY, 0.0}, q = p;
     fa_cap_lost lost = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     double top = -INFINITY;
     int b;
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
         const fa_cap_windows *w = &block->w;
-        fa_cap_add_log(&p, w->log_p + block->log_steps);
-        fa_cap_add_log(&q, w->log_q + block->log_steps);
+        fa_add_log(&p, w->log_p + block->log_steps);
+        fa_add_log(&q, w->log_q + block->log_steps);
         lost.gone += block->steps * log1p(-w->q_mass);
         lost.gains += block->steps * log1p(-w->gain / (1.0 - w->q_mass));
         lost.taken += block->steps * w->q_mass;
         top = fa_max(top, fa_max(w->log_p, w->log_q) + block->log_steps);
     }
-    lost.log_p = fa_cap_log_total(&p);
-    lost.log_q = fa_cap_log_total(&q);
+    lost.log_p = fa_log_of_total(&p);
+    lost.log_q = fa_log_of_total(&q);
     for (b = 0; b < job->n; b++) {
         fa_cap_windows *w = &job->blocks[b].w;
         w->share_p = exp(w->log_p + job->blocks[b].log_steps - lost.log_p);

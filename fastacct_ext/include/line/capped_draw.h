@@ -8,6 +8,7 @@
 #include "capped_step.h"
 
 #define FA_CAP_DEEP  1e120 /* 1/|B0| at the first point, which falls further: its square is to stay a normal number */
+#define FA_CAP_LATE  1.4
 #define FA_CAP_NOISE 16.0  /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
 
 /* whether doubles hold F and the moment of every step, the square of its modulus included, at the first point, where
@@ -19,6 +20,10 @@ FA_FUNC int fa_cap_is_held(const fa_cap_job *job, const fa_cap_line *line)
         held = held && job->blocks[b].inverse[0] > 1e-130 && job->blocks[b].inverse[0] < FA_CAP_DEEP;
     return held;
 }
+
+/* whether a short line is looked at after so many points: it is given up where |F| falls so slowly that it would end
+ * beyond FA_CAP_LATE times its limit */
+FA_INLINE int fa_cap_is_look(int points) { return points == 32 || points == 64 || points == 128; }
 
 /* points until |F| t is dead, or as dead as rounding lets it be where the tail's majorant ends.  1: done; 0: given up;
  * 2: further than the nodes are made for, *t_out is where to */
@@ -50,8 +55,8 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
         }
         fell = line->log_f[0] - last;
         if (pairs > effort->pairs * job->n ||
-            (limit < FA_CAP_POINTS_MAX && (k == 24 || k == 56 || k == 120) &&
-             (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > 1.4 * limit * fell))
+            (limit < FA_CAP_POINTS_MAX && fa_cap_is_look(k + FA_RUN) &&
+             (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > FA_CAP_LATE * limit * fell))
             return 0;
         if (k + FA_RUN >= most && line->log_f[(int)most - 1] + log(2.0 * most * h) < dead + FA_CAP_NOISE) {
             line->n = (int)most;
@@ -83,6 +88,32 @@ FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block, dou
         memcpy(s->small, s->sum.wr, sizeof(double) * (size_t)s->sum.n);
 }
 
+/* few nodes of a line: of losses that are data, and of others */
+FA_FUNC int fa_pieces_find_rough(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
+                                 const fa_cap_effort *effort)
+{
+    (void)job, (void)effort;
+    return fa_pieces_lay_real(block, &block->nodes, line->plan.tilt, line->plan.tilt, 0.0);
+}
+
+FA_FUNC int fa_cap_find_rough(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
+                              const fa_cap_effort *effort)
+{
+    const fa_cap_windows *w = &block->w;
+    double h = fa_min(0.8 / block->sigma, 0.5), edge = 1.0, narrow = INFINITY,
+           z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right);
+    if (!(z_high < w->cap - FA_CAP_CUT * w->width)) {
+        narrow = w->width;
+        edge = narrow * block->inv_var * fa_cap_posterior(block, w->cap);
+    }
+    if (block->split) {
+        narrow = fa_min(narrow, w->floor_width);
+        edge = fa_min(edge, w->floor_width * block->inv_var * fa_cap_posterior(block, w->floor));
+    }
+    return block->family->rough(block, &block->nodes, h, edge, narrow,
+                                fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high, 2);
+}
+
 /* Im u where |F| t is about dead, by the tail's majorant on few nodes, near `guess`.  Uses the line's nodes as scratch.
  * 0: not found, or beyond `most` */
 FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double guess,
@@ -92,25 +123,7 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
     int i, b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        const fa_cap_windows *w = &block->w;
-        double z_high, h = fa_min(0.8 / block->sigma, 0.5), edge = 1.0, narrow = INFINITY;
-        if (block->pieces) {
-            if (!fa_pieces_lay_real(block, &block->nodes, line->plan.tilt, line->plan.tilt, 0.0))
-                return 0.0;
-            fa_cap_finish_nodes(job, block, line->plan.low);
-            continue;
-        }
-        z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right);
-        if (!(z_high < w->cap - FA_CAP_CUT * w->width)) {
-            narrow = w->width;
-            edge = narrow * block->inv_var * fa_cap_posterior(block, w->cap);
-        }
-        if (block->split) {
-            narrow = fa_min(narrow, w->floor_width);
-            edge = fa_min(edge, w->floor_width * block->inv_var * fa_cap_posterior(block, w->floor));
-        }
-        if (!block->family->rough(block, &block->nodes, h, edge, narrow,
-                                  fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high, 2))
+        if (!block->family->find_rough(job, block, line, effort))
             return 0.0;
         fa_cap_finish_nodes(job, block, line->plan.low);
     }
@@ -166,12 +179,7 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
     int b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double right = fa_cap_tilt(job, line->plan.right);
-        if (block->pieces
-                ? !fa_pieces_lay_line(block, line->plan.tilt, right, line->plan.low, job->fall_a, t,
-                                      effort->need + line->plan.excess)
-                : !block->family->lay(job, block, &line->plan, effort, t, fa_cap_begin(block, effort->left, right),
-                                      fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right)))
+        if (!block->family->lay(job, block, line, effort, t))
             return 0;
         fa_cap_finish_nodes(job, block, line->plan.low);
         if (block->walled)

@@ -137,10 +137,10 @@ FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
     fa_interval kept = {0.0, INFINITY}, found;
     fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH, 0.0, &kept};
     fa_cap_answer a = {0};
-    int next;
+    fa_caps next;
     work->anchor = 0.0;
     for (;; aim.effort.caps = fa_cap_next_caps(&work->job, &aim.effort)) {
-        double fine = aim.effort.caps == FA_CAP_NONE ? FA_CAP_DEAR_WIDTH : FA_CAP_FINE;
+        double fine = aim.effort.caps == FA_CAPS_NONE ? FA_CAP_DEAR_WIDTH : FA_CAP_FINE;
         if (kept.upper < INFINITY && kept.upper - kept.lower <= fine * kept.upper)
             break;
         work->certified = fa_cap_settle(work, log_delta, &aim, &a) &&
@@ -148,7 +148,7 @@ FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
         if (work->certified)
             kept = fa_share(kept, found);
         next = fa_cap_next_caps(&work->job, &aim.effort);
-        if (next == 0 || (next != FA_CAP_NONE && a.g.put > 0.5 * a.g.up)) /* lower caps leave more to it */
+        if (next == FA_CAPS_USUAL || (next != FA_CAPS_NONE && a.g.put > 0.5 * a.g.up)) /* lower caps leave more to it */
             break;
     }
     if (kept.upper < INFINITY) {

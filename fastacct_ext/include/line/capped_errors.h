@@ -5,18 +5,18 @@
 
 #include "mixture_moduli.h"
 
-/* sums of min(f1, f2) over cells of two steps, each function by its own chord (the cell lemma); beyond the last node as
- * a geometric series */
-FA_INLINE double fa_cap_cells(double *const *f, int n)
+/* sums of min(f1, f2) over cells of two steps, each function by its own chord (the cell lemma); beyond the nodes as a
+ * geometric series of at most `beyond` cells */
+FA_INLINE double fa_cap_cells(double *const *f, int n, double beyond)
 {
     const double *f1 = f[0], *f2 = f[1];
-    double sum = 1e4 * fa_min(f1[0], f2[0]), last; /* left it falls by 8 sigma f a unit of xi, f >= stretch */
+    double sum = beyond * fa_min(f1[0], f2[0]), last;
     int j;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n - 1; j++)
         sum += 0.5 * fa_min(f1[j] + f1[j + 1], f2[j] + f2[j + 1]);
     last = fa_min(f1[n - 1], f2[n - 1]);
-    return sum + 1e4 * last; /* right by 9 sigma f: at most 1/(9 sigma f) cells */
+    return sum + beyond * last;
 }
 
 /* Moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) at every second node, for their integrals, with each
@@ -35,7 +35,7 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
     double co = cos(eta), si = -sin(eta), s2 = block->sigma * block->sigma, odds = block->log_odds,
            half_inv = 0.5 * block->inv_var, kappa = block->kappa, mean = s->mean - kappa, start = s->start, h = s->h;
     double swell = 1.0 / (cos(0.5 * b1 * eta) * pow(cos(0.5 * eta), b1)),
-           unit = log(g * s2 / block->sigma) - 0.918938533204672741780, cells = exp(2.0 * g) * g * g / 8.0,
+           unit = log(g * s2 / block->sigma) - FA_LOG_SQRT_2PI, cells = exp(2.0 * g) * g * g / 8.0,
            bump = 0.5 + 0.5 / (eta * eta);
     double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width), plain = block->walled,
            floor_at = block->split ? w->floor : s->z[s->sum.n - 1] + 20.0 * w->floor_width,
@@ -101,23 +101,22 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
                                         double right)
 {
     const fa_cap_nodes *s = &block->nodes;
-    double alias;
+    /* functions fall by 8 sigma f a unit of xi and more, f >= stretch */
+    double alias, beyond = fa_max(1e4, 1.0 / (8.0 * block->sigma * s->stretch * s->h));
     fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
     fa_cap_cells_of f;
     int j, n = s->sum.n / 2;
-    if (block->pieces)
-        return fa_pieces_quadrature(job, block, line->plan.tilt, line->plan.low, t, right);
     alias = fa_max(2.0 / expm1(2.0 * FA_PI * block->strip / s->h), 1e-240); /* what is cut off stays seen */
     block->family->moduli(block, line, t, right, job->has_floor, &f);
-    out.line = alias * fa_cap_cells(f.line, n);
-    out.mean = alias * fa_cap_cells(f.mean, n);
-    out.right = alias * fa_cap_cells(f.right, n);
-    out.back = f.back[0] ? alias * fa_cap_cells(f.back, n) : 0.0;
+    out.line = alias * fa_cap_cells(f.line, n, beyond);
+    out.mean = alias * fa_cap_cells(f.mean, n, beyond);
+    out.right = alias * fa_cap_cells(f.right, n, beyond);
+    out.back = f.back[0] ? alias * fa_cap_cells(f.back, n, beyond) : 0.0;
     if (job->has_floor) {
-        out.large = alias * fa_cap_cells(f.large, n);
+        out.large = alias * fa_cap_cells(f.large, n, beyond);
         for (j = s->seen / 2 + 2; j < n; j++) /* small losses end before */
             f.low[0][j] = 0.0;
-        out.low = alias * fa_cap_cells(f.low, n);
+        out.low = alias * fa_cap_cells(f.low, n, beyond);
     }
     return out;
 }
@@ -218,9 +217,9 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
         return;
     }
     fa_cap_rounding(block, line, u, steps, errors);
-    ends = fa_cap_ends(block, c, u, 2);
+    ends = block->family->ends(block, c, u, 2);
     errors->fixed = block->moduli.line + ends;
-    errors->mean = block->moduli.mean + fa_cap_ends(block, 1.0, 1.0, 2) +
+    errors->mean = block->moduli.mean + block->family->ends(block, 1.0, 1.0, 2) +
                    (fa_cap_grows(block) ? 0.0 : block->w.q_mass); /* what P has less beyond such a cap is in no sum */
     errors->large = 0.0;
     if (block->split) {
@@ -235,7 +234,7 @@ FA_FUNC void fa_cap_measure(fa_cap_job *job, const fa_cap_line *line, double t, 
 {
     int b;
     for (b = 0; b < job->n; b++)
-        job->blocks[b].moduli = fa_cap_quadrature(job, job->blocks + b, line, t, v);
+        job->blocks[b].moduli = job->blocks[b].family->quadrature(job, job->blocks + b, line, t, v);
 }
 
 #endif

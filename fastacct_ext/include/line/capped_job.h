@@ -1,14 +1,18 @@
 /* line/capped_job.h -- steps of the Poisson-sampled Gaussian, direction remove, and the windows that split delta(eps)
  * in three.
  *
- *   keep(z) = Phi((cap - z)/width): losses beyond the cap have weight 1 - keep.  Where one step alone exceeds eps by
- * what the others can take back, the payoff exp(S) - exp(eps) is linear and needs no integral:
+ * keep(z) = Phi((cap - z)/width): losses beyond the cap have weight 1 - keep.  Where one step alone exceeds eps by what
+ * the others can take back, the payoff exp(S) - exp(eps) is linear and needs no integral:
  *
- *     delta = closed + put + sum on the line + floor part,    closed = [1 - B0(1)^T] - e^eps [1 - B0(0)^T],    B0(u) =
- * E_Q[exp(u L) keep]
+ *   delta = closed + put + sum on the line + floor part
  *
- *   0 <= put <= what S is below eps though a step is beyond the cap;  0 <= floor part <= Chernoff of the small losses.
- * docs/algorithms/line.md.
+ *   closed = [1 - B0(1)^T] - e^eps [1 - B0(0)^T], where B0(u) = E_Q[exp(u L) keep]
+ *
+ *   0 <= put <= what S is below eps though a step is beyond the cap
+ *
+ *   0 <= floor part <= Chernoff's bound of the small losses
+ *
+ * docs/algorithms/line.md, "Three parts".
  */
 #ifndef FA_LINE_CAPPED_JOB_H
 #define FA_LINE_CAPPED_JOB_H
@@ -16,6 +20,7 @@
 #include "../loss/phasors.h"
 #include "../loss/cells.h"
 #include "../loss/path.h"
+#include "capped_effort.h"
 #include "mixture_loss.h"
 
 #define FA_CAP_BLOCKS  65536  /* at most: their nodes take some 40 kB each */
@@ -94,7 +99,6 @@ typedef struct fa_cap_block fa_cap_block;
 typedef struct fa_cap_job fa_cap_job;
 typedef struct fa_cap_plan fa_cap_plan;
 typedef struct fa_cap_line fa_cap_line;
-typedef struct fa_cap_effort fa_cap_effort;
 
 /* moduli at every second node, in cells between which the smaller one of two counts; low, large: with a floor; back:
  * for v >= FA_MIX_PUT, or NULL */
@@ -102,25 +106,37 @@ typedef struct {
     double *line[2], *mean[2], *right[2], *back[2], *large[2], *low[2];
 } fa_cap_cells_of;
 
-/* What a kind of loss does in a way of its own, on whole arrays: line/families.h */
+/* What a kind of loss does in a way of its own, on whole arrays: line/families.h.  0: none, too many, or no memory */
 typedef struct {
     double begin; /* standard deviations left of 0 where nodes for placing begin */
+    /* the cap for eps where the other steps may take so much back */
+    int (*place_cap)(const fa_cap_job *, fa_cap_block *, const fa_cap_effort *, double eps, double back);
     /* nodes with steps of about h, or of 1.2 widths of the narrowest edge: `edge` in the loss where it lies, `narrow`
      * in z.  all: with logarithms (1), and with what bounds are made of (2) */
     int (*rough)(const fa_cap_block *, fa_cap_nodes *, double h, double edge, double narrow, double z_low,
                  double z_high, int all);
-    /* nodes of a line for Im u up to t; 0: too many, or no memory */
-    int (*lay)(const fa_cap_job *, fa_cap_block *, const fa_cap_plan *, const fa_cap_effort *, double t, double z_low,
-               double z_high);
-    /* for real exponents up to v_right */
+    /* the coarse nodes, for real exponents from v_min to v_max or to the cap */
+    int (*coarse)(fa_cap_block *, double v_min, double v_max);
+    /* few nodes of a line, for the search of where its points end */
+    int (*find_rough)(const fa_cap_job *, fa_cap_block *, const fa_cap_line *, const fa_cap_effort *);
+    /* nodes of a line for Im u up to t */
+    int (*lay)(const fa_cap_job *, fa_cap_block *, const fa_cap_line *, const fa_cap_effort *, double t);
+    /* bounds of quadrature errors, for real exponents up to v_right; and what they are made of, in moduli on nodes */
+    fa_cap_moduli (*quadrature)(const fa_cap_job *, fa_cap_block *, const fa_cap_line *, double t, double v_right);
     void (*moduli)(fa_cap_block *, const fa_cap_line *, double t, double v_right, int with_floor, fa_cap_cells_of *);
-    /* log of a bound of |E_Q[exp(u l) keep]|, and of that with 1 - the floor's window, for all Im u >= t, on a curve of
-     * that height; the sum's own error, *slack_out, is added.  pay = 0: about */
-    double (*majorant)(const fa_cap_block *, const fa_cap_line *, double t, double top, double pay, double *slack_out);
-    double (*majorant_large)(const fa_cap_block *, const fa_cap_line *, double t, double top, double pay);
+    /* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1
+     * (order 1) or exp(ul) - 1 - ul (order 2) */
+    double (*ends)(const fa_cap_block *, double v, double u, int order);
+    /* at a < 0: what E_Q[e^(al) keep] may be off by; and sums beyond the cap, times e^fa_cap_raise */
+    double (*back_error)(const fa_cap_block *, double a);
+    void (*outside)(const fa_cap_block *, double a, double *sums);
+    /* log of a bound of |E_Q[exp(u l) keep]|, and of that with 1 - the floor's window, for all Im u >= t; lower: factor
+     * on the height of a curve.  The sum's own error, *slack_out, is added.  pay = 0: about */
+    double (*majorant)(fa_cap_block *, const fa_cap_line *, double t, double lower, double pay, double *slack_out);
+    double (*majorant_large)(fa_cap_block *, const fa_cap_line *, double t, double lower, double pay);
 } fa_family;
 
-static const fa_family fa_sampled_family, fa_mixture_family;
+static const fa_family fa_sampled_family, fa_mixture_family, fa_pieces_family;
 
 /* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
 struct fa_cap_block {
@@ -281,31 +297,6 @@ FA_FUNC int fa_cap_job_set(fa_cap_job *job, double sigma, double q, double steps
         return 0;
     fa_cap_job_add(job, sigma, q, steps);
     return 1;
-}
-
-/* The budget of work.  Every bound holds for any of these; they decide how narrow it is, and what it costs */
-struct fa_cap_effort {
-    int points;       /* a line that needs more is given up ... */
-    double pairs;     /* ... and one that needs more points times nodes */
-    double tolerance; /* -log of the relative size of what aliases and the floor may add */
-    double dead;      /* -log of |F| t, relative to delta, where the points may end */
-    double need;      /* -log of the quadrature's relative error aimed at */
-    double far;       /* factor on the first guess of where the points end */
-    double cap_ratio; /* the cap's loss over the least loss that reaches eps: narrower edges need more nodes */
-    double cap_back;  /* share of what the other steps may take back that the cap allows for */
-    int caps;         /* of mixtures: 0 usual; 1: no room for what one step may take back where losses fall without
-                       * end; 2: as low as fa_cap_lower lets them be; 3: of data, none (line/pieces_cap.h) */
-    double quiet;     /* what a line may cost more, as a share, so that rounding is less */
-    double left,
-        right; /* standard deviations of Q left of 0 where the nodes begin, and by which they go on at the end */
-};
-
-#define FA_CAP_POINTS_MAX 16384
-
-FA_INLINE fa_cap_effort fa_cap_usual_effort(void)
-{
-    fa_cap_effort out = {FA_CAP_POINTS_MAX, 4e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 0, 2.0, 8.3, 9.0};
-    return out;
 }
 
 /* exp of a bound's logarithm: inf beyond what any use of it can bring back */

@@ -5,7 +5,8 @@
 
 #include "capped_chernoff.h"
 
-#define FA_CAP_SMALL 1e-10 /* an entry that a second, dearer bound need not better */
+#define FA_CAP_ROUNDS 59.0  /* u of |D/B0| that the floor's sum rounds, and one more a block: line.md, "Ledger" */
+#define FA_CAP_SMALL  1e-10 /* an entry that a second, dearer bound need not better */
 
 typedef struct {
     double up, down;                                 /* delta <= value (1 + up), delta >= value (1 - down) */
@@ -45,8 +46,6 @@ FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
  * falls without end; else the moduli are for FA_MIX_PUT as well */
 FA_FUNC double fa_cap_back_error(const fa_cap_block *block, double a)
 {
-    if (block->pieces)
-        return fa_pieces_real_error(block, a, 0.0);
     if (fa_cap_falls(block))
         return a >= FA_MIX_PUT ? block->moduli.back + fa_cap_ends(block, a, -a, 1) : INFINITY;
     return (block->moduli.right + fa_cap_ends(block, 0.0, -a, 1)) *
@@ -79,15 +78,12 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
     double raise = fa_cap_raise(block), sums[3] = {0.0, 0.0, 0.0}, j0, j1, j2;
     fa_cap_real r;
     int some;
-    if (block->pair)
-        fa_cap_beyond_sums(block, a, sums);
-    else if (block->window.width > 0.0)
-        fa_pieces_outside_sums(block, a, sums);
+    block->family->outside(block, a, sums);
     j0 = sums[0], j1 = sums[1], j2 = sums[2];
     some = j0 > 1e-300;
     j0 = fa_max(j0, 1e-300);
     r = block->dip.width > 0.0 ? fa_pieces_fallen(block, s, a, fa_pieces_dip_error(block, a, -1.0))
-                               : fa_cap_block_k(block, s, a, 0, fa_cap_back_error(block, a));
+                               : fa_cap_block_k(block, s, a, 0, block->family->back_error(block, a));
     out->log_j = block->log_steps + log(j0) - raise;
     out->slope = j1 / j0;
     out->curve = j2 / j0 - (j1 / j0) * (j1 / j0);
@@ -103,7 +99,7 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
 {
     double others = 0.0, once = 0.0, slop = 0.0, d1 = job->mu2 * (a - 0.5), d2 = job->mu2, slope = 0.0, curve = 0.0,
            value;
-    fa_cap_total total = {-INFINITY, 0.0};
+    fa_log_total total = {-INFINITY, 0.0};
     int b, some = 0;
     for (b = 0; b < job->n; b++) {
         fa_cap_beyond *at = &job->blocks[b].beyond;
@@ -122,8 +118,8 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
     if (!(once + others < INFINITY))
         return INFINITY;
     for (b = 0; b < job->n; b++)
-        fa_cap_add_log(&total, job->blocks[b].beyond.log_j + (once - job->blocks[b].beyond.log_m));
-    value = fa_cap_log_total(&total);
+        fa_add_log(&total, job->blocks[b].beyond.log_j + (once - job->blocks[b].beyond.log_m));
+    value = fa_log_of_total(&total);
     for (b = 0; b < job->n; b++) {
         const fa_cap_beyond *at = &job->blocks[b].beyond;
         double share = exp(at->log_j + (once - at->log_m) - value);
@@ -199,7 +195,8 @@ FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const f
     double c = line->plan.tilt, h = line->plan.h, inv_c2 = 1.0 / (c * c), steps = block->steps,
            power = job->has_floor ? 1.06 * steps : steps, weight = steps / job->blocks[0].steps;
     double fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far, *share = block->share,
-           *grow = line->scratch[0], *rule = line->scratch[1], *err = line->scratch[2], end = line->n * h,
+           *grow = line->scratch[FA_OF_GROW], *rule = line->scratch[FA_OF_RULE],
+           *err = line->scratch[FA_OF_ERROR], end = line->n * h,
            less0 = errors->less[0], less1 = errors->less[1], less2 = errors->less[2];
     const double *inverse = block->inverse, *unit = job->blocks[0].inverse;
     int k, n = fa_cap_whole_runs(line);
@@ -226,8 +223,9 @@ FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const f
 FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line *line, const int first)
 {
     double steps = block->steps, large = block->errors.large;
-    double *small_all = line->scratch[0], *small_once = line->scratch[1], *grow = line->scratch[2],
-           *grow_low = line->scratch[3], *whole = line->scratch[4], *worst = line->scratch[5];
+    double *small_all = line->scratch[FA_LOW_REST], *small_once = line->scratch[FA_LOW_ONCE],
+           *grow = line->scratch[FA_LOW_GROW], *grow_low = line->scratch[FA_LOW_FALL],
+           *whole = line->scratch[FA_LOW_WHOLE], *worst = line->scratch[FA_LOW_WORST];
     const double *log_small = block->log_small, *inverse = block->inverse, *share = block->share;
     int k, n = fa_cap_whole_runs(line);
     FA_PRAGMA(omp simd)
@@ -250,10 +248,12 @@ FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line 
  * included */
 FA_FUNC double fa_cap_weigh_floor(const fa_cap_job *job, const fa_cap_line *line, double log_scale)
 {
-    const double *small_all = line->scratch[0], *small_once = line->scratch[1], *grow = line->scratch[2],
-                 *grow_low = line->scratch[3], *whole = line->scratch[4], *worst = line->scratch[5],
+    const double *small_all = line->scratch[FA_LOW_REST], *small_once = line->scratch[FA_LOW_ONCE],
+                 *grow = line->scratch[FA_LOW_GROW], *grow_low = line->scratch[FA_LOW_FALL],
+                 *whole = line->scratch[FA_LOW_WHOLE], *worst = line->scratch[FA_LOW_WORST],
                  *log_all = line->log_all;
-    double *parts = line->scratch[6], sum = 0.0, last = (59.0 + job->n) * FA_EPS;
+    double *parts = line->scratch[FA_LOW_PARTS], sum = 0.0,
+           last = (FA_CAP_ROUNDS + job->n) * FA_EPS;
     int b, k, n = fa_cap_whole_runs(line);
     for (b = 0; b < job->n; b++)
         if (b == 0)
@@ -288,7 +288,8 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
                                  fa_cap_ledger *out)
 {
     const double *log_f = line->log_f, *arg_f = line->arg_f, *size_f = line->size, *gross = line->gross,
-                 *grow = line->scratch[0], *rule = line->scratch[1], *err = line->scratch[2];
+                 *grow = line->scratch[FA_OF_GROW], *rule = line->scratch[FA_OF_RULE],
+                 *err = line->scratch[FA_OF_ERROR];
     double c = line->plan.c, tilt = line->plan.tilt, h = line->plan.h,
            log_scale = line->ref - log_value - (c - 1.0) * (eps - line->eps), drift = 0.0, ref = fabs(line->ref),
            more = job->n > 1 ? 2.0 + job->n / 8.0 : 0.0, wide = 2.0 * job->mu2;

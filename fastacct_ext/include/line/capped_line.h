@@ -2,9 +2,10 @@
  *
  *   F(t) = R(u) exp(-(u-1) eps)/(u (u-1)), u = c + i t,   R = B0^T - Bb^T = B0^T (-expm1(T log1p(-D/B0)))
  *
- *   B0 exp(-u mu) = 1 - J0 + u e1 + sum W (exp(u l) - 1 - u l),  l the loss less mu: second order in the losses, so
- * that many steps lose no digits D = B0 - Bb: large losses (above the floor), a sum of its own.  Without a floor R =
- * B0^T.
+ *   B0 exp(-u mu) = 1 - J0 + u e1 + sum W (exp(u l) - 1 - u l),  l the loss less mu
+ *
+ * It is of second order in the losses, so that many steps lose no digits.  D = B0 - Bb, the large losses (above the
+ * floor), is a sum of its own; without a floor R = B0^T.  docs/algorithms/line.md, "The line's sum".
  */
 #ifndef FA_LINE_CAPPED_LINE_H
 #define FA_LINE_CAPPED_LINE_H
@@ -12,7 +13,12 @@
 #include "capped_floor.h"
 
 #define FA_CAP_LONGER  1.11 /* by what a tail's curve may be longer than the real line: sqrt(1 + 0.475^2) */
-#define FA_CAP_SCRATCH 7    /* arrays over the points for the ledger */
+
+/* arrays over the points for the ledger: of all losses, of small and large ones, and of a tail that is bounded on
+ * average */
+enum { FA_OF_GROW, FA_OF_RULE, FA_OF_ERROR };
+enum { FA_LOW_REST, FA_LOW_ONCE, FA_LOW_GROW, FA_LOW_FALL, FA_LOW_WHOLE, FA_LOW_WORST, FA_LOW_PARTS, FA_CAP_SCRATCH };
+enum { FA_GIVEN_ONE, FA_GIVEN_OTHER };
 
 struct fa_cap_line {
     fa_cap_plan plan;
@@ -128,11 +134,12 @@ FA_FUNC void fa_cap_centre_plain(fa_cap_nodes *s, double c)
         l[j] -= shift;
 }
 
-/* cos(x) - 1, sin(x) and sin(x) - x */
+/* cos(x) - 1, sin(x) and sin(x) - x: docs/algorithms/arithmetic.md, "The start of a line" */
 FA_INLINE double fa_cap_turn(double x, double *sin_out, double *rest_out)
 {
     double half = 0.5 * x, co, si = fa_sincos_v(half, &co), full = 2.0 * si * co, x2 = x * x, series;
-    series = FA_FMA(x2, -1.0 / 6227020800.0, 1.0 / 39916800.0);
+    series = FA_FMA(x2, -1.0 / 1307674368000.0, 1.0 / 6227020800.0);
+    series = FA_FMA(-x2, series, 1.0 / 39916800.0);
     series = FA_FMA(-x2, series, 1.0 / 362880.0);
     series = FA_FMA(-x2, series, 1.0 / 5040.0);
     series = FA_FMA(-x2, series, 1.0 / 120.0);

@@ -183,7 +183,7 @@ FA_INLINE int fa_cap_fill_some(const fa_cap_block *block, fa_cap_nodes *s, doubl
     s->stretch = stretch;
     s->start = start;
     s->mean = block->kappa;
-    unit = log(h * s2 * stretch / block->sigma) - 0.918938533204672741780;
+    unit = log(h * s2 * stretch / block->sigma) - FA_LOG_SQRT_2PI;
     l = s->sum.lr, z = s->z, log_q = s->log_q, weight = s->sum.wr, log_w = s->sum.log_w, slope = s->slope, x = s->x;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {

@@ -28,36 +28,33 @@ struct fa_cap_plan {
     double d2, jumps;        /* of K at c: curvature, and how many large losses the tilt expects */
 };
 
+/* the cap of one block; 0: none in doubles */
+FA_FUNC int fa_cap_place_own_cap(const fa_cap_job *job, fa_cap_block *block, const fa_cap_effort *effort, double eps,
+                                 double back)
+{
+    double z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
+                           : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
+    block->is_low = 0;
+    return job->walled ? fa_cap_begin_wall(job, block, eps) : fa_cap_begin_at(block, effort, z);
+}
+
 /* the caps for eps, in every block at the loss that reaches eps whatever all others take back, or where no delta
  * notices what is beyond */
 FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
 {
     double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
-           alone = job->steps == 1.0 && !(job->mu2 > 0.0) ? 0.0 : 1.0, /* nothing is taken back */
-        back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->caps ? 0.0 : job->dip)
+           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->caps == FA_CAPS_USUAL ? job->dip : 0.0)
                               : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
     int b, falls = 0;
     for (b = 0; b < job->n && !job->is_add; b++)
         falls |= fa_pieces_falls(job->blocks + b);
     job->fall_a = 0.0;
-    if (falls && alone > 0.0)
+    if (falls && !fa_cap_is_alone(job))
         back = fa_pieces_fall(job, eps) + (job->data < job->n || job->mu2 > 0.0 ? back : 0.0);
     job->has_floor = 0;
-    for (b = 0; b < job->n; b++) {
-        fa_cap_block *block = job->blocks + b;
-        double z;
-        if (block->pieces) {
-            fa_pieces_place_cap(block, effort,
-                                job->is_add || job->walled || effort->caps == FA_CAP_NONE ? INFINITY
-                                                                                          : eps + alone * back);
-            continue;
-        }
-        z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
-                        : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
-        block->is_low = 0;
-        if (!(job->walled ? fa_cap_begin_wall(job, block, eps) : fa_cap_begin_at(block, effort, z)))
+    for (b = 0; b < job->n; b++)
+        if (!job->blocks[b].family->place_cap(job, job->blocks + b, effort, eps, back))
             return 0;
-    }
     fa_cap_count_lost(job);
     return 1;
 }
@@ -103,8 +100,6 @@ FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
     double s1 = block->sigma, end = block->w.cap + FA_CAP_CUT * block->w.width,
            z_high = block->walled ? end : fa_min(end, v_max + 9.0 * s1), edge = 1.0, narrow = INFINITY,
            h = fa_min(1.0 / (1.25 * s1), 0.9), z_low;
-    if (block->pieces)
-        return fa_pieces_lay_real(block, &block->coarse, fa_min(v_min, 1.0 - v_max), v_max, 0.0);
     z_low = fa_cap_begin(block, fa_cap_falls(block) ? FA_CAP_LEFT : block->family->begin, v_min);
     if (z_high == end) {
         narrow = block->w.width;
@@ -205,7 +200,8 @@ FA_FUNC int fa_cap_lower(fa_cap_job *job, const fa_cap_effort *effort, double ep
         z = job->dip > 0.0 ? fa_cap_nothing_back(job, block, eps, log_size) : fa_cap_nothing(job, block, eps, log_size);
         if (block->is_low
                 ? !(z > start + w->width)
-                : !(z < start - w->width) || !(effort->caps > 1 || fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
+                : !(z < start - w->width) ||
+                      !(effort->caps >= FA_CAPS_LOW || fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
             continue;
         if (!fa_cap_begin_at(block, effort, z))
             return -1;
@@ -242,7 +238,7 @@ FA_FUNC int fa_cap_place(fa_cap_job *job, const fa_cap_effort *effort, double ep
     v_max = job->is_add ? 1.0 : fa_max(4.0, 3.0 * v);
     for (round = 0; round < 6; round++) {
         for (b = 0; b < job->n; b++)
-            if (!fa_cap_fill_for(job->blocks + b, v_min, v_max))
+            if (!job->blocks[b].family->coarse(job->blocks + b, v_min, v_max))
                 return 0;
         *out = fa_cap_find_saddle(job, eps, v, 0);
         fa_cap_guess_size(job, eps, out);

@@ -4,7 +4,7 @@
 #define FA_LINE_CAPPED_READ_H
 
 #include "../num/interval.h"
-#include "capped_ledger.h"
+#include "families.h"
 
 #define FA_CAP_WIDTH      8e-10 /* relative width of eps (or of delta) that is good enough at once ... */
 #define FA_CAP_DEAR_WIDTH 6e-7  /* ... where the tail is bounded on average: 30 times more takes 1,000 times longer */
@@ -78,7 +78,7 @@ FA_FUNC double fa_cap_guess_bulk(fa_cap_job *job, const fa_cap_effort *effort, d
         fa_cap_block *block = job->blocks + b;
         fa_cap_real r;
         if ((block->pair && !fa_cap_begin_at(block, effort, 1.0 + 12.0 * block->sigma)) ||
-            !fa_cap_fill_for(block, 0.0, 4.0))
+            !block->family->coarse(block, 0.0, 4.0))
             return 0.0;
         r = fa_cap_block_k(block, &block->coarse, 1.0, 0, 0.0);
         mean += r.d1;
@@ -239,15 +239,15 @@ FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort 
     return fa_cap_close(job, &work->line, effort, eps, r, g);
 }
 
-/* other caps for a job that these have not certified; 0: none */
-FA_FUNC int fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *effort)
+/* other caps for a job that these have not certified; the usual ones: there are none */
+FA_FUNC fa_caps fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *effort)
 {
     int b, has_cap = 0;
     for (b = 0; b < job->n; b++)
         has_cap |= !job->blocks[b].pair && fa_cap_grows(job->blocks + b);
-    if (job->mixtures && effort->caps < 2)
-        return job->dip > 0.0 ? effort->caps + 1 : 2;
-    return has_cap && effort->caps < FA_CAP_NONE ? FA_CAP_NONE : 0;
+    if (job->mixtures && effort->caps < FA_CAPS_LOW)
+        return job->dip > 0.0 && effort->caps == FA_CAPS_USUAL ? FA_CAPS_NEAR : FA_CAPS_LOW;
+    return has_cap && effort->caps < FA_CAPS_NONE ? FA_CAPS_NONE : FA_CAPS_USUAL;
 }
 
 /* log delta at eps: what all lines that are drawn for it have in common; the last one's answer is kept.  spare: logs by
@@ -261,18 +261,18 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
     fa_cap_ledger g;
     fa_cap_reading r;
     double pad, size = NAN;
-    int round, next, with_floor = fa_cap_is_near_wall(job);
+    fa_caps next;
+    int round = 0, with_floor = fa_cap_is_near_wall(job);
     work->anchor = work->anchored.eps = 0.0;
     effort.tolerance += spare;
     effort.need += 0.25 * spare;
-    for (round = 0; round < 3; round++) {
+    while (round < 3) { /* other caps as long as there are any, and three times with more work */
         work->certified = 0;
         work->anchored.eps = 0.0; /* caps may move, and then no line be drawn */
         if (!fa_cap_place_deep(job, &effort, eps, size == size ? at.v : 0.0, &at) ||
             !fa_cap_draw(job, &work->line, &at, &eps, size == size ? size : at.log_size, NAN, effort, &with_floor)) {
-            if (!(effort.caps = fa_cap_next_caps(job, &effort)))
+            if ((effort.caps = fa_cap_next_caps(job, &effort)) == FA_CAPS_USUAL)
                 break;
-            round--;
             continue;
         }
         r = fa_cap_read(job, &work->line, eps);
@@ -290,13 +290,13 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
         if (g.up + g.down < fa_cap_good(&work->line) || fa_cap_is_hopeless(&work->line, &g))
             break;
         next = fa_cap_next_caps(job, &effort);
-        if (next && !(g.up + g.down < (next == FA_CAP_NONE ? FA_CAP_DEAR_WIDTH : INFINITY))) {
+        if (next != FA_CAPS_USUAL && !(g.up + g.down < (next == FA_CAPS_NONE ? FA_CAP_DEAR_WIDTH : INFINITY))) {
             effort.caps = next;
-            round--;
             continue;
         }
         fa_cap_try_harder(&effort, &g, 1.0);
         size = fa_min(-1e-3, r.log_value);
+        round++;
     }
     if (!(kept.lower > -INFINITY))
         return 0;
@@ -354,7 +354,7 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
             const fa_cap_nodes *s = &block->nodes;
             double mean = fa_max(0.0, s->mean - block->kappa), back = exp(fa_min(600.0, (v - 1.0) * mean)),
                    extra = fa_cap_falls(block) ? INFINITY /* what is left of the nodes is not bounded */
-                                               : block->w.q_mass * back + fa_cap_back_error(block, 1.0 - v);
+                                               : block->w.q_mass * back + block->family->back_error(block, 1.0 - v);
             fa_cap_real r = fa_cap_block_k(block, s, 1.0 - v, 0, extra);
             double slop = FA_EPS * block->steps *
                           (64.0 * v * (fabs(s->mean) + fabs(block->kappa)) +

@@ -30,7 +30,7 @@ FA_FUNC void fa_cap_far_sums(const fa_cap_block *block, const fa_cap_nodes *s, d
                        : j >= s->seen ? 0.0
                        : y <= 5.0     ? 1.0 - above[j]
                                       : 1.0,
-               size = v * l[j] + log_w[j] - (y > 5.0 ? far * far + fa_log_v(far) + 1.265512123484645 : 0.0),
+               size = v * l[j] + log_w[j] - (y > 5.0 ? far * far + fa_log_v(far) + FA_LOG_2_ROOT_PI : 0.0),
                e = size > -690.0 ? fa_exp_plain_v(fa_min(size, 690.0)) : 0.0, in = share * e;
         s0 += in - (small_only ? small[j] : weight[j]);
         s1 = FA_FMA(in, l[j], s1);

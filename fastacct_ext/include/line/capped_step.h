@@ -112,13 +112,13 @@ FA_INLINE double fa_cap_rim_need(const fa_cap_rim *edge, const fa_cap_rim *chern
 typedef struct {
     double nodes, h, stretch; /* about how many nodes */
     int by_edge;              /* whether an edge, or growth off the real line, asks for most of them */
-} fa_cap_mesh;
+} fa_cap_stepping;
 
 /* the stretch with the least number of nodes whose error is bounded on Im xi = -eta */
-FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa_cap_needs *n, double t, double z_low,
-                                   double z_high, double eta)
+FA_FUNC fa_cap_stepping fa_cap_stepping_at(const fa_cap_block *block, double c, const fa_cap_needs *n, double t,
+                                           double z_low, double z_high, double eta)
 {
-    fa_cap_mesh best = {INFINITY, 0.0, 1.0, 0};
+    fa_cap_stepping best = {INFINITY, 0.0, 1.0, 0};
     double l_end = fa_cap_l(block, z_high), a, first = block->walled ? fa_min(1.0, 2.0 * l_end) : 1.0;
     int worse = 0;
     for (a = first; a > (block->walled ? 1e-3 * first : 1e-6); a *= n->quick ? 0.5 : 0.7) {
@@ -173,11 +173,14 @@ FA_FUNC double fa_mix_modulus(const fa_cap_block *block, double v, double t, dou
 }
 
 /* nodes of mixtures */
-FA_FUNC int fa_mix_lay_line(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
-                            const fa_cap_effort *effort, double t, double z_low, double z_high)
+FA_FUNC int fa_mix_lay_line(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
+                            const fa_cap_effort *effort, double t)
 {
+    const fa_cap_plan *plan = &line->plan;
     fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
-    double s2 = block->sigma * block->sigma, best = 0.0, right = plan->right, log_t = log(job->steps), worst, bend, h,
+    double z_low = fa_cap_begin(block, effort->left, fa_cap_tilt(job, plan->right)),
+           z_high = fa_cap_line_end(job, block, plan->right, plan->low, effort->right),
+           s2 = block->sigma * block->sigma, best = 0.0, right = plan->right, log_t = log(job->steps), worst, bend, h,
            eta = fa_min(1.5, sqrt(2.0 * needs.need) / block->sigma), tail = log_t + 8.0,
            strip = fa_min(1.0, sqrt(2.0 * tail) / block->sigma), need = needs.need + FA_MIX_SPARE - needs.log_m,
            least = tail + 8.0 - fa_mix_modulus(block, right, 0.0, 0.0, FA_MIX_ALL),
@@ -212,11 +215,11 @@ FA_FUNC double fa_cap_step_for(fa_cap_block *block, double tilt, const fa_cap_ne
                                double z_high, double log_steps, double *stretch_out)
 {
     double eta = fa_min(1.5, sqrt(2.0 * needs->need) / block->sigma), tail = log_steps + 3.0, h;
-    fa_cap_mesh mesh = fa_cap_mesh_at(block, tilt, needs, t, z_low, z_high, eta), next;
+    fa_cap_stepping mesh = fa_cap_stepping_at(block, tilt, needs, t, z_low, z_high, eta), next;
     block->strip = eta;
     while (mesh.by_edge && eta > 1e-3) { /* narrow windows grow fast off the real line */
         eta *= 0.6;
-        next = fa_cap_mesh_at(block, tilt, needs, t, z_low, z_high, eta);
+        next = fa_cap_stepping_at(block, tilt, needs, t, z_low, z_high, eta);
         if (!(next.nodes < mesh.nodes))
             break;
         mesh = next;
@@ -231,11 +234,14 @@ FA_FUNC double fa_cap_step_for(fa_cap_block *block, double tilt, const fa_cap_ne
 }
 
 /* nodes of a sampled Gaussian, and what bounds are made of */
-FA_FUNC int fa_cap_lay_line(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
-                            const fa_cap_effort *effort, double t, double z_low, double z_high)
+FA_FUNC int fa_cap_lay_line(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
+                            const fa_cap_effort *effort, double t)
 {
+    const fa_cap_plan *plan = &line->plan;
     fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
-    double stretch, h = fa_cap_step_for(block, plan->tilt, &needs, t, z_low, z_high, log(job->steps), &stretch);
+    double z_low = fa_cap_begin(block, effort->left, fa_cap_tilt(job, plan->right)),
+           z_high = fa_cap_line_end(job, block, plan->right, plan->low, effort->right), stretch,
+           h = fa_cap_step_for(block, plan->tilt, &needs, t, z_low, z_high, log(job->steps), &stretch);
     if (!(h > 0.0) || !fa_cap_fill(block, &block->nodes, h, stretch, z_low, z_high))
         return 0;
     fa_cap_bends(block, &block->nodes);

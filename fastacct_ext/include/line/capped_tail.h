@@ -11,19 +11,25 @@
 
 /* the curve, and constants of the bounds along it */
 typedef struct {
-    double top, at;       /* height, X_p where it rises */
-    double strip, swell;  /* half width of the strip of the sum's own error; f's factor there */
-    double u, t, c, mean; /* |u|, Im u, Re u; mean of l = loss - log(1-q) */
+    double top, at;            /* height, X_p where it rises */
+    double strip, swell;       /* half width of the strip of the sum's own error; f's factor there, ... */
+    double steep, lean, shift; /* ... that of the rise's slope, of the rise, and of exp(|Re zeta - X|), on a cell */
+    double u, t, c, mean;      /* |u|, Im u, Re u; mean of l = loss - log(1-q) */
 } fa_cap_curve;
 
 FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_block *block, const fa_cap_line *line, double t, double top)
 {
     fa_cap_curve out;
-    double b = 1.0 - block->nodes.stretch;
+    double b = 1.0 - block->nodes.stretch, h = block->nodes.h, half, more;
     out.top = top;
     out.at = log((1.0 + block->sigma * block->sigma) * top / t);
-    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (block->nodes.h * block->sigma * block->sigma));
-    out.swell = 1.0 / (cos(0.5 * out.strip * b) * pow(cos(0.5 * out.strip), b));
+    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (h * block->sigma * block->sigma));
+    half = cos(0.5 * out.strip);
+    more = pow(half, -b);
+    out.swell = more / cos(0.5 * out.strip * b);
+    out.steep = more / (half * half);
+    out.lean = exp(h) * more / half;
+    out.shift = exp(h + 0.5 * top * tan(0.5 * out.strip)) * more;
     out.c = line->plan.tilt;
     out.t = t;
     out.u = sqrt(out.c * out.c + t * t);
@@ -31,7 +37,7 @@ FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_block *block, const fa_cap_l
     return out;
 }
 
-/* at most cos(x), 0 <= x <= 2.6, and less than 2e-4 below it: its series up to x^10, a negative term */
+/* at most cos(x), 0 <= x <= 2.44, and less than 1e-4 below it: its series up to x^10, a negative term */
 FA_INLINE double fa_cap_cos_below(double x)
 {
     double y = x * x, sum = FA_FMA(y, -1.0 / 3628800.0, 1.0 / 40320.0);
@@ -75,7 +81,7 @@ FA_FUNC double fa_cap_left_large(const fa_cap_block *block, const fa_cap_curve *
 
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
  * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell).  pay = 0: about,
- * without what the cells cost */
+ * without what the cells cost.  b: docs/algorithms/line.md, "Tail", "The bound b" */
 FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *curve, double pay, const int large,
                                  double *slack_out)
 {
@@ -88,7 +94,8 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
            floor_at = large ? w->floor : -1e100, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
            edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
-           swell = curve->swell, kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, most = 0.0,
+           swell = curve->swell, steep = curve->steep, lean = curve->lean, shift = curve->shift, near = 0.5 / shift,
+           kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, most = 0.0,
            fuzzy = 0.0, last, before, nothing = pay > 0.0 ? INFINITY : 300.0;
     double *term = s->scratch, *swell_term = s->scratch2;
     int j, n = s->sum.n;
@@ -97,14 +104,14 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 300.0), e = fa_exp_plain_v(xc),
                rise = e / (e + risen), theta = top * rise, turn = theta * (1.0 - rise), si, co;
         double li, lr, y = s2 * theta, u0 = z - cap, step = 1.5 * h * s2 * slope[j], u1 = floor_at - z;
-        double f = swell * slope[j], dt = 1.18 * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt),
+        double f = swell * slope[j], dt = steep * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt),
                z2 = f * f * dt + f * bend[j] * (1.0 + dt), far, l2, l1, b, k0, k1, value, size;
         si = fa_sincos_v(theta, &co);
         lr = fa_clog1p_v(e * co, e * si, &li) + (x - xc);
-        far = fa_cap_cos_below(strip + 1.1 * theta);
-        l2 = 0.5 / (fa_max(1.0, 0.335 * fa_max(e, 1.0 / e)) + far); /* |l''|, |l'| in zeta */
-        l1 = 1.45 * fa_min(1.5 * e, 1.0);
-        b = s2 * f2 + (fabs(z) + s2 * h) * z2 + u * (l2 * f2 + l1 * z2) + 4.0 * bend[j] +
+        far = fa_cap_cos_below(strip + fa_min(lean * theta, top));
+        l2 = 0.5 / (fa_max(1.0, near * fa_max(e, 1.0 / e)) + far); /* |l''|, |l'| in zeta */
+        l1 = 1.55 * fa_min(shift * e, 1.0);
+        b = s2 * f2 + (fabs(z) + s2 * (2.5 + h)) * z2 + u * (l2 * f2 + l1 * z2) + 4.0 * bend[j] +
             2.5 * dt * f * (2.0 * f + bend[j]) + 1.6 * dt * dt * f * f;
         k0 = inv_cap * (y * y - u0 * u0 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u0) + step) * s2 * z2)) +
              (large ? 0.0 : edge * b);
@@ -133,42 +140,19 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
     return log(sum + before);
 }
 
-FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_line *line, double t, double top, double pay,
+/* on a curve of a good height: of all losses, the sum's own error added, and of large ones */
+FA_FUNC double fa_cap_majorant_all(fa_cap_block *block, const fa_cap_line *line, double t, double lower, double pay,
                                    double *slack_out)
 {
-    fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
+    fa_cap_curve curve = fa_cap_curve_of(block, line, t, fa_cap_curve_top(block, line, t, lower));
     return fa_cap_majorant(block, &curve, pay, 0, slack_out) + *slack_out;
 }
 
-FA_FUNC double fa_cap_majorant_large(const fa_cap_block *block, const fa_cap_line *line, double t, double top,
-                                     double pay)
+FA_FUNC double fa_cap_majorant_large(fa_cap_block *block, const fa_cap_line *line, double t, double lower, double pay)
 {
     double slack;
-    fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
+    fa_cap_curve curve = fa_cap_curve_of(block, line, t, fa_cap_curve_top_large(block, line, t, lower));
     return fa_cap_majorant(block, &curve, pay, 1, &slack);
-}
-
-/* a good height of the curve: t/sigma^2 is the saddle's, but the cap's window grows as exp(y^2/(2 width^2)) */
-FA_FUNC double fa_cap_curve_top(const fa_cap_block *block, const fa_cap_line *line, double t)
-{
-    const fa_cap_windows *w = &block->w;
-    const fa_cap_nodes *s = &block->nodes;
-    double s2 = block->sigma * block->sigma, top = fa_min(block->pair->n_q ? 0.95 : 1.9, t / s2), c = line->plan.tilt,
-           mean = s->mean - block->kappa, a, stiff, turn, weight, ta, root;
-    if (w->cap < s->z[s->sum.n - 1] + 3.0 * block->sigma) {
-        a = fa_cap_posterior(block, w->cap);
-        stiff = s2 * s2 / (w->width * w->width);
-        turn = w->width * block->inv_var * (c * a - w->cap);
-        weight = fa_min(1.0, -0.5 * w->cap * w->cap * block->inv_var + c * (fa_cap_l(block, w->cap) - mean) +
-                                 log(w->width / block->sigma) + 0.5 * turn * turn) +
-                 log(block->steps) + 6.0;
-        ta = t * a;
-        root = ta * ta - 2.0 * stiff * weight;
-        stiff += s2;
-        top = fa_min(top, root > ta * ta ? fa_max(ta, 0.75 * (ta + sqrt(root))) / stiff
-                                         : (ta + sqrt(fa_max(0.0, root))) / stiff);
-    }
-    return fa_max(top, 1e-4);
 }
 
 /* log of a bound of |F u (u-1)| at eps for all Im u >= t.  |R| <= prod |B0|^T, with floors the sum over blocks of T |D|
@@ -177,26 +161,14 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
                                  double pay)
 {
     double c = line->plan.c, tilt = line->plan.tilt, log_r = 0.0, slop = 0.0, drift = 0.0, once = 0.0;
-    fa_cap_total total = {-INFINITY, 0.0};
+    fa_log_total total = {-INFINITY, 0.0};
     int b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double s2 = block->sigma * block->sigma, mean = block->nodes.mean, slack = 0.0, top = 0.0, log_b;
-        if (block->pair) {
-            top = lower * fa_cap_curve_top(block, line, t);
-            log_b = block->family->majorant(block, line, t, fa_max(1e-4, top), pay, &slack);
-        }
-        else
-            log_b = fa_pieces_majorant(block, tilt, t);
+        double mean = block->nodes.mean, slack = 0.0,
+               log_b = block->family->majorant(block, line, t, lower, pay, &slack);
         if (block->split) {
-            double stiff = s2 / block->w.floor_width, log_d;
-            if (block->pair) {
-                top = fa_min(fa_min(1.4, top),
-                             lower * t * fa_cap_posterior(block, block->w.floor) / (stiff * stiff + s2));
-                log_d = block->family->majorant_large(block, line, t, fa_max(1e-4, top), pay);
-            }
-            else
-                log_d = fa_pieces_majorant_large(block, tilt, t);
+            double log_d = block->family->majorant_large(block, line, t, lower, pay);
             if (block->w.low_cut > 0.0)
                 log_d = log(exp(log_d) + block->w.low_cut * exp(block->k / block->steps - tilt * mean));
             log_d = fa_max(log_d, FA_CAP_NEVER);
@@ -215,9 +187,9 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
     }
     for (b = 0; b < job->n; b++)
         if (job->blocks[b].split)
-            fa_cap_add_log(&total, job->blocks[b].large + (once - job->blocks[b].most));
+            fa_add_log(&total, job->blocks[b].large + (once - job->blocks[b].most));
     if (job->has_floor)
-        log_r = fa_cap_log_total(&total) + log_r;
+        log_r = fa_log_of_total(&total) + log_r;
     log_r += slop;
     return log_r + drift + 0.5 * job->mu2 * (c * (c - 1.0) - t * t) - (c - 1.0) * eps;
 }
@@ -267,7 +239,7 @@ FA_FUNC double fa_cap_fejer(const double *log_psi, int n)
 FA_FUNC double fa_cap_tail_spread(fa_cap_job *job, fa_cap_line *line, double eps, double log_value)
 {
     double c = line->plan.c, h = line->plan.h, t = line->n * h, log_r = 0.0, best = INFINITY,
-           *log_one = line->scratch[0], *log_other = line->scratch[1];
+           *log_one = line->scratch[FA_GIVEN_ONE], *log_other = line->scratch[FA_GIVEN_OTHER];
     int b, i, idle = 0, turn = 0;
     memset(log_one, 0, sizeof(double) * (size_t)line->n);
     memset(log_other, 0, sizeof(double) * (size_t)line->n);

@@ -5,7 +5,7 @@
 #ifndef FA_LINE_FLAT_PLACE_H
 #define FA_LINE_FLAT_PLACE_H
 
-#include "capped_ledger.h"
+#include "families.h"
 
 #define FA_FLAT_STEEP  300.0 /* largest exponent times range of a loss */
 #define FA_FLAT_GOOD   29.5  /* -log of the relative error aimed at */

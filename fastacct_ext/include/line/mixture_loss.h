@@ -73,35 +73,35 @@ FA_FUNC double fa_mix_chi_square(const fa_pair *m)
 FA_FUNC void fa_mix_tails(const fa_pair *m, double cap, double sd, double *log_q, double *log_more, double *log_less)
 {
     double own = m->q_weight[0] + fa_log_tail(cap / sd), both = expm1(m->p_weight[0] - m->q_weight[0]);
-    fa_cap_total q = {-INFINITY, 0.0}, more = q, less = q;
+    fa_log_total q = {-INFINITY, 0.0}, more = q, less = q;
     int i;
-    fa_cap_add_log(&q, own);
+    fa_add_log(&q, own);
     if (m->p_from > 0.0) {
-        fa_cap_add_log(&more, m->p_weight[0] + fa_log_tail((cap - m->p_from) / sd));
-        fa_cap_add_log(&less, own);
+        fa_add_log(&more, m->p_weight[0] + fa_log_tail((cap - m->p_from) / sd));
+        fa_add_log(&less, own);
     }
     else
-        fa_cap_add_log(both > 0.0 ? &more : &less, own + log(fa_max(fabs(both), 1e-300)));
+        fa_add_log(both > 0.0 ? &more : &less, own + log(fa_max(fabs(both), 1e-300)));
     for (i = 0; i < m->n_p; i++)
-        fa_cap_add_log(&more, m->p_weight[i + 1] + fa_log_tail((cap - m->p_from - m->p_mean[i]) / sd));
+        fa_add_log(&more, m->p_weight[i + 1] + fa_log_tail((cap - m->p_from - m->p_mean[i]) / sd));
     for (i = 0; i < m->n_q; i++) {
         double term = m->q_weight[i + 1] + fa_log_tail((cap - m->q_mean[i]) / sd);
-        fa_cap_add_log(&less, term);
-        fa_cap_add_log(&q, term);
+        fa_add_log(&less, term);
+        fa_add_log(&q, term);
     }
-    *log_q = fa_cap_log_total(&q);
-    *log_more = fa_cap_log_total(&more);
-    *log_less = fa_cap_log_total(&less);
+    *log_q = fa_log_of_total(&q);
+    *log_more = fa_log_of_total(&more);
+    *log_less = fa_log_of_total(&less);
 }
 
 /* walled: log of E_Q[(e^l - 1) low], the window at `floor`, sd that of z + window */
 FA_FUNC double fa_mix_log_low(const fa_pair *m, double floor, double sd)
 {
-    fa_cap_total sum = {-INFINITY, 0.0};
+    fa_log_total sum = {-INFINITY, 0.0};
     int i;
     for (i = 0; i < m->n_p; i++)
-        fa_cap_add_log(&sum, m->p_weight[i + 1] - m->p_weight[0] + fa_log_tail((m->p_mean[i] - floor) / sd));
-    return fa_cap_log_total(&sum);
+        fa_add_log(&sum, m->p_weight[i + 1] - m->p_weight[0] + fa_log_tail((m->p_mean[i] - floor) / sd));
+    return fa_log_of_total(&sum);
 }
 
 /* the loss of the lowest point that Q is worth looking at */

@@ -67,7 +67,7 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
            c = line->plan.tilt, u = sqrt(c * c + t * t), v_low = line->plan.low, y = eta * s2,
            v_back = fa_pair_falls(block->pair) ? FA_MIX_PUT : 0.0, mean = s->mean, off = fabs(mean - block->kappa),
            most = fa_max(fa_max(fabs(c), fabs(v_right)), fa_max(fabs(v_back), with_floor ? v_low : 0.0)),
-           cells = exp(2.0 * g) * g * g / 8.0, grow = 0.5 * s2 * eta * eta + 0.693147180559945309, step = g * s2,
+           cells = exp(2.0 * g) * g * g / 8.0, grow = 0.5 * s2 * eta * eta + FA_LN2, step = g * s2,
            bump = 9.0 + (block->pair->slope > 0.0 ? 2.0 / (eta * eta) : 0.0);
     double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width),
            plain = block->walled, floor_at = block->split ? w->floor : zs[s->sum.n - 1] + 20.0 * w->floor_width,

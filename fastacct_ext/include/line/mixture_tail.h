@@ -13,6 +13,39 @@
 #define FA_MIX_FADE  0.5 /* width, in xi, in which cells take over from that strip, at most ... */
 #define FA_MIX_WIDE  2.4 /* ... and the strip over it */
 
+/* a good height of the curve of either family, times `lower`: t/sigma^2 is the saddle's, but the cap's window
+ * grows as exp(y^2/(2 width^2)) */
+FA_FUNC double fa_cap_curve_top(const fa_cap_block *block, const fa_cap_line *line, double t, double lower)
+{
+    const fa_cap_windows *w = &block->w;
+    const fa_cap_nodes *s = &block->nodes;
+    double s2 = block->sigma * block->sigma, top = fa_min(block->pair->n_q ? 0.95 : 1.9, t / s2), c = line->plan.tilt,
+           mean = s->mean - block->kappa, a, stiff, turn, weight, ta, root;
+    if (w->cap < s->z[s->sum.n - 1] + 3.0 * block->sigma) {
+        a = fa_cap_posterior(block, w->cap);
+        stiff = s2 * s2 / (w->width * w->width);
+        turn = w->width * block->inv_var * (c * a - w->cap);
+        weight = fa_min(1.0, -0.5 * w->cap * w->cap * block->inv_var + c * (fa_cap_l(block, w->cap) - mean) +
+                                 log(w->width / block->sigma) + 0.5 * turn * turn) +
+                 log(block->steps) + 6.0;
+        ta = t * a;
+        root = ta * ta - 2.0 * stiff * weight;
+        stiff += s2;
+        top = fa_min(top, root > ta * ta ? fa_max(ta, 0.75 * (ta + sqrt(root))) / stiff
+                                         : (ta + sqrt(fa_max(0.0, root))) / stiff);
+    }
+    return fa_max(1e-4, lower * fa_max(top, 1e-4));
+}
+
+/* the same for the large losses, whose floor's window grows likewise */
+FA_FUNC double fa_cap_curve_top_large(const fa_cap_block *block, const fa_cap_line *line, double t, double lower)
+{
+    const fa_cap_windows *w = &block->w;
+    double s2 = block->sigma * block->sigma, stiff = s2 / w->floor_width,
+           most = lower * t * fa_cap_posterior(block, w->floor) / (stiff * stiff + s2);
+    return fa_max(1e-4, fa_min(fa_min(1.4, fa_cap_curve_top(block, line, t, lower)), most));
+}
+
 /* theta = top E/(1 + E) on either side, E = (f + sum w_i m_i e^(m_i xi))/level: about where s^2 theta^2/2 - t A theta
  * is least, A = E level the posterior mean where records are hardly moved */
 typedef struct {
@@ -247,10 +280,10 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
 }
 
 /* of all losses, the sum's own error added: in narrower strips while that error, a step at a time, is not small */
-FA_FUNC double fa_mix_majorant_all(const fa_cap_block *block, const fa_cap_line *line, double t, double top, double pay,
+FA_FUNC double fa_mix_majorant_all(fa_cap_block *block, const fa_cap_line *line, double t, double lower, double pay,
                                    double *slack_out)
 {
-    fa_mix_curve curve = fa_mix_curve_of(block, line, t, top);
+    fa_mix_curve curve = fa_mix_curve_of(block, line, t, fa_cap_curve_top(block, line, t, lower));
     double best = INFINITY, slack, log_b;
     int i;
     *slack_out = 0.0;
@@ -268,10 +301,9 @@ FA_FUNC double fa_mix_majorant_all(const fa_cap_block *block, const fa_cap_line 
 }
 
 /* of large losses: by cells alone, for which curvature on the real line counts */
-FA_FUNC double fa_mix_majorant_large(const fa_cap_block *block, const fa_cap_line *line, double t, double top,
-                                     double pay)
+FA_FUNC double fa_mix_majorant_large(fa_cap_block *block, const fa_cap_line *line, double t, double lower, double pay)
 {
-    fa_mix_curve curve = fa_mix_curve_of(block, line, t, top);
+    fa_mix_curve curve = fa_mix_curve_of(block, line, t, fa_cap_curve_top_large(block, line, t, lower));
     double slack;
     curve.strip = 0.0;
     return fa_mix_majorant(block, &curve, pay, 1, &slack);

@@ -8,7 +8,6 @@
 
 #include "pieces_nodes.h"
 
-#define FA_CAP_NONE       3    /* of an effort's caps: data has none */
 #define FA_PIECES_WIDTH   2.0  /* of the window, at least, in deviations of the Gaussian part */
 #define FA_PIECES_DEEP    23.5 /* -log of the chance of what takes a sum back, beyond which it may be bounded */
 #define FA_PIECES_DIP     10.0 /* what a sum hardly ever falls below, over the width of the window there */
@@ -78,7 +77,7 @@ FA_FUNC void fa_pieces_weigh_outside(fa_cap_block *block)
                one = size > -690.0 ? fa_exp_plain_v(size) * share : 0.0,
                all = size + loss > -690.0 ? fa_exp_plain_v(fa_min(690.0, size + loss)) * share : 0.0,
                less = fa_expm1_minus_plain_v(fa_max(-600.0, fa_min(loss, 1.0)), &grown) + loss,
-               more = loss < 1.0 ? one * less : all - one, fine = s->fine[j] + 8.0 + 4.0 * deep * deep;
+               more = loss < 1.0 ? one * less : all - one, fine = s->fine[j] + 16.0 + 4.0 * deep * deep;
         s->sum.log_w[j] = size + 1e-6 + /* erfc(x) <= e^(-x^2)/(x sqrt(pi)) */
                           (x < 25.0 ? fa_log_v(fa_max(share, 1e-300)) : -x * x - fa_log_v(fa_max(x, 25.0)) - 1.2655);
         q += one;
@@ -196,42 +195,56 @@ FA_FUNC double fa_pieces_fall(fa_cap_job *job, double eps)
     return high > 0.0 ? high : x;
 }
 
-/* a cap whose window begins at the loss `from`, or none where the losses end before */
-FA_FUNC void fa_pieces_place_cap(fa_cap_block *block, const fa_cap_effort *effort, double from)
+/* whether one step is all: nothing takes it back */
+FA_INLINE int fa_cap_is_alone(const fa_cap_job *job) { return job->steps == 1.0 && !(job->mu2 > 0.0); }
+
+/* a cap whose window begins at the loss eps + back, at eps where nothing takes a step back; none where the losses end
+ * before.  1 */
+FA_FUNC int fa_pieces_place_cap(const fa_cap_job *job, fa_cap_block *block, const fa_cap_effort *effort, double eps,
+                                double back)
 {
     const fa_pieces *law = block->pieces;
     fa_cap_windows *w = &block->w;
-    double width, cap, end = law->smooth.step > 0.0 ? law->smooth.high : fa_pieces_end(law, 1);
+    double width, cap, from = fa_cap_is_alone(job) ? eps : eps + back,
+                       end = law->smooth.step > 0.0 ? law->smooth.high : fa_pieces_end(law, 1);
     fa_pieces_no_cap(block);
     block->last_v = block->plain_v;
     block->share_at = NAN;
     block->split = 0;
+    if (job->is_add || job->walled || effort->caps == FA_CAPS_NONE)
+        return 1;
     if (!fa_pieces_curved(law) || law->is_flipped || law->table.n_panels > 0 || !(from < end))
-        return;
+        return 1;
     width = fa_pieces_width(law, effort, from);
     cap = from + FA_CAP_DEPTH * width;
     if (!(cap < end) || !(width > 0.0))
-        return;
+        return 1;
     block->window = (fa_edge){cap, width, 1.0};
     w->cap = cap, w->width = width;
     if (fa_pieces_lay_outside(block))
         fa_pieces_weigh_outside(block);
     if (!(w->q_mass > 1e-160) || !(w->gain > 0.0)) {
         fa_pieces_no_cap(block);
-        return;
+        return 1;
     }
     if (law->smooth.step > 0.0)
         block->last_v = fa_smooth_last(&law->smooth, law->atoms, law->n_atoms, 0, &block->window);
+    return 1;
 }
 
-/* sums of the losses beyond the cap times e^(aL), with their error, and of these times the loss, and its square */
+/* sums of the losses beyond the cap, if there is one, times e^(aL), with their error, and of these times the loss, and
+ * its square */
 FA_FUNC void fa_pieces_outside_sums(const fa_cap_block *block, double a, double *sums)
 {
     const fa_cap_nodes *s = &block->outside;
-    double end = s->sum.lr[s->sum.n - 1] + block->kappa,
-           j0 = fa_pieces_outside_error(block, a) + 2e-300 * (s->sum.n + s->mesh.parts), j1 = j0 * end, /* e^-690 */
-        j2 = j1 * end;
+    double end, j0, j1, j2;
     int j, n = s->sum.n;
+    if (!(block->window.width > 0.0))
+        return;
+    end = s->sum.lr[n - 1] + block->kappa;
+    j0 = fa_pieces_outside_error(block, a) + 2e-300 * (n + s->mesh.parts); /* e^-690 */
+    j1 = j0 * end;
+    j2 = j1 * end;
     FA_PRAGMA(omp simd reduction(+ : j0, j1, j2))
     for (j = 0; j < n; j++) {
         double loss = s->sum.lr[j] + block->kappa, size = s->sum.log_w[j] + a * loss,
@@ -241,6 +254,12 @@ FA_FUNC void fa_pieces_outside_sums(const fa_cap_block *block, double a, double 
         j2 += f * loss * loss;
     }
     sums[0] = j0, sums[1] = j1, sums[2] = j2;
+}
+
+/* coarse nodes for real exponents from v_min to v_max */
+FA_FUNC int fa_pieces_fill_for(fa_cap_block *block, double v_min, double v_max)
+{
+    return fa_pieces_lay_real(block, &block->coarse, fa_min(v_min, 1.0 - v_max), v_max, 0.0);
 }
 
 #endif

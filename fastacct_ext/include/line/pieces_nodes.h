@@ -108,6 +108,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     block->inverse = rows[0], block->log_small = rows[1], block->ratio = rows[2], block->share = rows[3];
     block->memory = rows[4];
     block->capacity = (int)capacity;
+    block->family = &fa_pieces_family;
     block->pieces = pieces;
     block->share_at = NAN;
     fa_pieces_no_cap(block);

@@ -30,15 +30,16 @@
 #define FA_PRAGMA(text)
 #endif
 
-#define FA_EPS          0x1p-53                /* unit roundoff u */
-#define FA_HALF_ROOT    0.70710678118654752440 /* 1/sqrt(2) */
-#define FA_LOG_SQRT_2PI 0.918938533204672741780
-#define FA_LN2          0.693147180559945309417232121458
-#define FA_LN2_HI       0x1.62e42fefa3800p-1 /* ln 2 = HI + MID; k*HI is exact for |k| < 2^11 */
-#define FA_LN2_MID      0x1.ef35793c76730p-45
-#define FA_LOG2E        1.44269504088896340735992468100
-#define FA_ROUND_SHIFT  0x1.8p52 /* adding it rounds a small double to an integer */
-#define FA_EXP_MAX      700.0    /* |t| beyond it is clamped: callers scale instead */
+#define FA_EPS           0x1p-53                /* unit roundoff u */
+#define FA_HALF_ROOT     0.70710678118654752440 /* 1/sqrt(2) */
+#define FA_LOG_SQRT_2PI  0.918938533204672741780
+#define FA_LOG_2_ROOT_PI 1.26551212348464539649 /* of 2 sqrt(pi) */
+#define FA_LN2           0.693147180559945309417232121458
+#define FA_LN2_HI        0x1.62e42fefa3800p-1 /* ln 2 = HI + MID; k*HI is exact for |k| < 2^11 */
+#define FA_LN2_MID       0x1.ef35793c76730p-45
+#define FA_LOG2E         1.44269504088896340735992468100
+#define FA_ROUND_SHIFT   0x1.8p52 /* adding it rounds a small double to an integer */
+#define FA_EXP_MAX       700.0    /* |t| beyond it is clamped: callers scale instead */
 
 typedef struct {
     double hi, lo;

@@ -121,3 +121,35 @@ def test_the_larger_direction_decides(count, delta, epsilon, weight, mean):
     assert add[0] > 1.001 * remove[1]
     assert add[2] > 1.001 * remove[3]
     assert both == add
+
+
+LEAST = math.ulp(0.0)
+
+
+@pytest.mark.parametrize("ways", [BOTH, REMOVE])
+def test_a_delta_below_every_double_is_known_at_once(ways):
+    for sigma, rate, steps, epsilon in [(4.0, 0.01, 1000, 9.0), (2.0, 0.003, 3000, 20.0), (6.0, 0.05, 200, 6.0)]:
+        lower, upper, _, log_upper, at_once = call("answers", "delta", ways, sigma, rate, steps, epsilon, answers=5)
+        assert at_once == 1.0
+        assert (lower, upper) == (0.0, LEAST)
+        assert log_upper < -744.0
+
+
+def test_a_delta_that_is_a_double_is_not_nothing():
+    """From where delta is everyday to where it is no double any more: never below its own logarithm."""
+    nothing = 0
+    for sigma, rate, steps in [(4.0, 0.01, 1000), (1.2, 0.01, 2000), (8.0, 0.1, 400)]:
+        for epsilon in (0.25 * 1.25**k for k in range(18)):
+            found = call("answers", "delta", BOTH, sigma, rate, steps, epsilon, answers=5)
+            lower, upper, log_lower, _, at_once = found
+            assert lower <= upper
+            assert log_lower <= math.log(upper) + 1e-12
+            nothing += at_once == 1.0
+    assert 3 < nothing < 40
+
+
+def test_a_largest_loss_is_known_where_chernoff_would_do():
+    """In direction add delta is 0 from the largest loss on, which is better than the least double."""
+    epsilon = -50 * math.log1p(-0.01) * 1.001
+    lower, upper, _, _, at_once = call("answers", "delta", ADD, 9.0, 0.01, 50, epsilon, answers=5)
+    assert (lower, upper, at_once) == (0.0, 0.0, 0.0)

@@ -27,6 +27,20 @@ void epsilon(double is_exact, double ways, double sigma, double rate, double ste
     }
 }
 
+/* bounds of delta at epsilon, bounds of its log, and whether Chernoff's bound says at once that it is no double */
+void delta(double ways, double sigma, double rate, double steps, double eps, double *out)
+{
+    fa_exact e;
+    out[0] = out[1] = out[2] = out[3] = out[4] = NAN;
+    if (fa_exact_init(&e, (int)ways)) {
+        fa_exact_set(&e, sigma, rate, steps);
+        fa_exact_read(&e, eps, FA_GIVE_DELTA, out, out + 1);
+        fa_exact_read(&e, eps, FA_GIVE_LOG_DELTA, out + 2, out + 3);
+        out[4] = fa_is_nothing(&e, eps);
+        fa_exact_free(&e);
+    }
+}
+
 /* the noise (0), rate (1) or number of steps (2) that meets a target, and its status */
 void calibrated(double wanted, double is_exact, double ways, double sigma, double rate, double steps, double delta,
                 double eps, double *out)

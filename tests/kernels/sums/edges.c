@@ -136,7 +136,7 @@ int main(int argc, char **argv)
         from = between(0.02, 0.5) * panels[1].high;
         if (fa_pieces_falls(block))
             fa_pieces_find_dip(block);
-        fa_pieces_place_cap(block, &effort, from);
+        fa_pieces_place_cap(&job, block, &effort, from, 0.0);
         if (!(block->window.width > 0.0))
             continue;
         check_outside(block, &law);

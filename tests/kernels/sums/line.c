@@ -261,7 +261,7 @@ static double near_first(const drawn *d, int finer)
 static void check_modulus_sum(drawn *d)
 {
     fa_cap_line *line = &d->work.line;
-    double t = (line->n - 1) * d->p->h, top = fa_cap_curve_top(d->b, line, t), slack, none, coarse, fine;
+    double t = (line->n - 1) * d->p->h, top = fa_cap_curve_top(d->b, line, t, 1.0), slack, none, coarse, fine;
     fa_cap_block other;
     if (is_mixture(d->b)) {
         fa_mix_curve curve = fa_mix_curve_of(d->b, line, t, top);
