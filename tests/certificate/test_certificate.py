@@ -2,8 +2,11 @@
 
 import ast
 import copy
+import functools
 import itertools
 import json
+import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -211,10 +214,16 @@ CANARIES = {
     "two kinds in one": put("releases/1/laplace", "100"),
     "an unknown word": put("releases/1/poisson_rate", "0.001"),
     "an unknown kind": put("releases/1", {"count": 1, "uniform": "3"}),
-    "a lattice that ends low": put("proof/remove/lattices/1/1", lambda high: high // 8),
-    "a lattice that begins high": put("proof/remove/lattices/1/0", lambda low: low // 8),
-    "a lattice turned round": put("proof/remove/lattices/1", [10, -10]),
-    "a lattice of 1e12 points": put("proof/remove/lattices/1", [-(10**12), 10**12]),
+    "a lattice that ends low": put("proof/remove/lattices/1", lambda ranges: [[ranges[0][0], ranges[-1][1] // 8, 1]]),
+    "a lattice that begins high": put("proof/remove/lattices/1", lambda ranges: [[ranges[0][0] // 8, *ranges[-1][1:]]]),
+    "a lattice turned round": put("proof/remove/lattices/1", [[10, -10, 1]]),
+    "a lattice of no points": put("proof/remove/lattices/1", []),
+    "a lattice of few points": put("proof/remove/lattices/1", lambda ranges: [[ranges[0][0], ranges[-1][1], 500]]),
+    "a lattice that stands still": put("proof/remove/lattices/1/0/2", 0),
+    "a lattice that goes back": put("proof/remove/lattices/1/0/2", -1),
+    "a lattice of half steps": put("proof/remove/lattices/1/0/2", 0.5),
+    "a lattice of 1e12 points": put("proof/remove/lattices/1", [[-(10**12), 10**12, 1]]),
+    "a lattice that hides another's size": put("proof/remove/lattices", [[[-(2**29), 2**29, 1]], [[0, -(2**30), 1]]]),
     "a coarse lattice": put("proof/remove/step", lambda text: less(text, 40.0)),
     "a step of 0": put("proof/remove/step", "0"),
     "a step below 0": put("proof/remove/step", "-0.001"),
@@ -226,7 +235,10 @@ CANARIES = {
     "2^40 places": put("proof/remove/places", 2**40),
     "few bits": put("proof/remove/bits", 8),
     "more places than memory": put("proof/remove/places", 2**24),
-    "more points than memory": put("proof/remove/lattices/1", [-(2**22), 2**22]),
+    "more points than memory": put("proof/remove/lattices/1", [[-(2**22), 2**22, 1]]),
+    "more outputs than memory": put(
+        "releases/1", {"count": 1, "skellam": "100000", "sensitivity": 10**5, "reach": 10**6}
+    ),
     "1e9 bits": put("proof/remove/bits", 10**9),
     "no proof": put("proof", []),
     "a proof that is a word": put("proof", "believe me"),
@@ -254,6 +266,30 @@ CANARIES = {
     "noise on whole numbers far out": put("releases/1", {"count": 1, "skellam": "9", "sensitivity": 1, "reach": 10**9}),
     "a reach that is too short": put("releases/1", {"count": 1, "skellam": "9", "sensitivity": 1, "reach": 3}),
     "another format": put("format", "fastacct certificate 2"),
+    "a word that nobody reads": put("group", 5),
+    "a sensitivity that nobody reads": put("releases/0/sensitivity", 5),
+    "a sensitivity of Gaussian noise": put("releases/1/sensitivity", 5),
+    "a reach that nobody reads": put("releases/0/reach", 5),
+    "a guarantee that is a word": put("releases/1", {"count": 300, "guarantee": "00"}),
+    "a guarantee of three numbers": put("releases/1", {"count": 1, "guarantee": ["0", "0", "0"]}),
+    "a table of words": put("releases/1", {"count": 1, "table": ["10", "01"]}),
+    "a mixture of words": put("releases/1", {"count": 1, "mixture": "99", "p": ["11"], "q": ["10"]}),
+    "a mixture of 1e5 pairs": put(
+        "releases/1", {"count": 1, "mixture": "99", "p": [["0.001", "1"]] * 400, "q": [["0.001", "0"]] * 400}
+    ),
+    "digits of another script": put("releases/1/gaussian", "\u0661"),
+    "digits that are wide": put("epsilon", "\uff19"),
+    "a blank after a number": put("epsilon", "99 "),
+    "a line after a number": put("epsilon", "99\n"),
+    "a sign": put("epsilon", "+99"),
+    "a negative zero": put("releases/1/gaussian", "-0"),
+    "an underscore": put("releases/1/gaussian", "1_0"),
+    "a number to base 16": put("releases/1/gaussian", "0x10"),
+    "an exponent of 1e9": put("releases/1/gaussian", "1e1000000000"),
+    "a fraction over 0": put("releases/1/gaussian", "1/0"),
+    "a number that is no number": put("epsilon", math.nan),
+    "lists in lists": put("releases/1/gaussian", functools.reduce(lambda inner, _: [inner], range(500), "1")),
+    "the relation in a list": put("relation", ["add"]),
 }
 
 
@@ -263,6 +299,27 @@ def test_what_is_wrong_is_not_proved(name: str, document: dict) -> None:
     CANARIES[name](changed)
     with pytest.raises((ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
         checker.proved(json.dumps(changed))
+
+
+def test_ratios_that_no_float_holds_are_compared_as_they_are() -> None:
+    """Of mass 0.05 nothing is seen under Q, whatever epsilon is; a ratio of 1e319 is no infinite one."""
+    document = {
+        "format": "fastacct certificate 1",
+        "relation": "remove",
+        "epsilon": "740",
+        "delta": "0.051",
+        "releases": [{"count": 1, "table": [["0.1", "1e-320"], ["0.05", "0"], ["0.85", "0.85"]]}],
+        "proof": {
+            "remove": {
+                **{"step": "1", "places": 1024, "first": -10, "tilt": "1", "bits": 256},
+                "lattices": [[[-2, 742, 1]]],
+            }
+        },
+    }
+    assert checker.proved(json.dumps(document)).startswith("proved: ")
+    for delta in ("0.049", "1e-9", "0"):
+        with pytest.raises(ValueError, match=r"only delta <= \[0\.05"):
+            checker.proved(json.dumps(document | {"delta": delta}))
 
 
 def test_the_document_of_the_canaries_is_proved(document: dict) -> None:
@@ -308,11 +365,38 @@ def test_a_key_twice_is_refused(document: dict) -> None:
 def test_a_long_file_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "long.json"
     path.write_bytes(b" " * 1_000_001)
-    with pytest.raises(ValueError, match="no certificate is as long"):
+    with pytest.raises(ValueError, match=r"long\.json has more than 1000000 bytes"):
         fa.read_certificate(path)
-    done = subprocess.run([sys.executable, str(CHECKER), str(path)], capture_output=True, text=True, check=False)
+    assert "more than a million bytes" in refused(path)
+
+
+def refused(path: Path) -> str:
+    """What the program says of a file that it does not prove."""
+    command = [sys.executable, str(CHECKER), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
-    assert "more than a million bytes" in done.stderr
+    assert done.stderr.startswith("not proved: ")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("name", ["pipe", "loop", "folder", "missing", "bytes", "mark", "/dev/zero"])
+def test_what_is_no_file_of_text_is_refused_at_once(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name == "pipe":
+        os.mkfifo(path)
+    elif name == "loop":
+        path.symlink_to(path)
+    elif name == "folder":
+        path.mkdir()
+    elif name == "bytes":
+        path.write_bytes(b"\xff\xfe\x00")
+    elif name == "mark":
+        path.write_text("\ufeff{}")
+    for read in (fa.read_certificate, fa.read_guarantee):
+        with pytest.raises((ValueError, OSError), match=r"."):
+            read(path)
+    refused(path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"format": "fastacct certificate 1"}', "[" * 5000])
