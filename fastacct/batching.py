@@ -11,9 +11,11 @@ import numpy as np
 
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.rounding import as_written, float_above
+from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
+from fastacct.samplers.table import SAMPLERS, Sampler
 
 _WHOLE: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
@@ -22,45 +24,25 @@ BINS: Final = ("fresh", "persistent")
 Given = Mapping[str, Any]
 
 
-class _Sampling(NamedTuple):
-    """What fixes the batches of a sampler, what may be given beside it, and the process of given numbers."""
-
-    needs: tuple[str, ...]
-    process: Callable[[Gaussian, Given], Process]
-    about: str
-    takes: tuple[str, ...] = ()
-    is_by_epochs: bool = False
-    """Whether a run is whole epochs, and no number of steps."""
-
-
 def each(function: Callable[..., float], *given: Any) -> Cells:
     """A function of plain numbers, cell by cell."""
     applied: Any = np.frompyfunc(function, len(given), 1)
     return np.asarray(applied(*given), dtype=np.float64)
 
 
-def _epoch(verb: str) -> Callable[[Gaussian, Given], Process]:
+def _epochs(made_by: Callable[..., Mechanism], given: Given, *, is_allocation: bool) -> Process:
     """Epochs of an allocation, or of shuffled batches: of the latter the last one may be smaller."""
-
-    def process(noise: Gaussian, given: Given) -> Process:
-        epochs, more = given["epochs"], {}
-        selected, rounded = given.get("selected", 1.0), math.floor if verb == "allocation" else math.ceil
-        size = given["records"], given["batch_size"], selected
-        steps = unwrap(each(lambda n, m, k: rounded(int(k) * as_written(n) / as_written(m)), *size))
-        if verb == "allocation":
-            more["selected"] = selected
-        if given.get("bins", "fresh") == "persistent":
-            ran = np.asarray(epochs) > 0.0  # the draw of what runs in no epoch says nothing
-            epoch = getattr(noise, verb)(steps, epochs=unwrap(np.maximum(epochs, 1.0)), bins="persistent", **more)
-            return Process({epoch: cast("Count", unwrap(np.where(ran, 1.0, 0.0)))})
-        return Process({getattr(noise, verb)(steps, **more): cast("Count", epochs)})
-
-    return process
-
-
-def _of_size(verb: str) -> Callable[[Gaussian, Given], Process]:
-    """Steps on batches of one size."""
-    return lambda noise, given: Process({getattr(noise, verb)(given["batch_size"], given["records"]): given["steps"]})
+    epochs, more = given["epochs"], {}
+    selected, rounded = given.get("selected", 1.0), math.floor if is_allocation else math.ceil
+    size = given["records"], given["batch_size"], selected
+    steps = unwrap(each(lambda n, m, k: rounded(int(k) * as_written(n) / as_written(m)), *size))
+    if is_allocation:
+        more["selected"] = selected
+    if given.get("bins", "fresh") == "persistent":
+        ran = np.asarray(epochs) > 0.0  # the draw of what runs in no epoch says nothing
+        epoch = made_by(steps, epochs=unwrap(np.maximum(epochs, 1.0)), bins="persistent", **more)
+        return Process({epoch: cast("Count", unwrap(np.where(ran, 1.0, 0.0)))})
+    return Process({made_by(steps, **more): cast("Count", epochs)})
 
 
 def _truncated(noise: Gaussian, given: Given) -> Process:
@@ -92,44 +74,14 @@ def _cyclic(noise: Gaussian, given: Given) -> Process:
     return Process({noise.poisson(unwrap(np.minimum(inner, 1.0))): cast("Count", unwrap(rounds))})
 
 
-# fmt: off
-_SAMPLERS: Final = {
-    "fixed_size": _Sampling(
-        ("batch_size", "records"), _of_size("fixed_size"),
-        "every step draws batch_size of the records without replacement, and both numbers are public",
-    ),
-    "with_replacement": _Sampling(
-        ("batch_size", "records"), _of_size("with_replacement"),
-        "every step draws batch_size times from the records, uniformly, and both numbers are public",
-    ),
-    "truncated": _Sampling(
-        ("records", "at_most"), _truncated,
-        "every step samples each record independently and keeps a random at_most of them, and at_most and records are "
-        "public",
-    ),
-    "cyclic": _Sampling(
-        ("bands",), _cyclic,
-        "step i samples each record of group i mod bands independently, and the groups do not depend on the data",
-        ("batch_size", "records"),
-    ),
-    "allocation": _Sampling(
-        ("batch_size", "records", "epochs"), _epoch("allocation"),
-        "every record takes part in random steps of each epoch, drawn by itself, and the steps of an epoch are public",
-        ("bins", "selected"), is_by_epochs=True,
-    ),
-    "shuffled": _Sampling(
-        ("batch_size", "records", "epochs"), _epoch("shuffled"),
-        "the records are cut into batches in a random order in each epoch, and the sizes of batches are public",
-        ("bins",), is_by_epochs=True,
-    ),
-}
-# fmt: on
-SAMPLINGS: Final = ("poisson", *_SAMPLERS)
+_PROCESSES: Final = {"truncated": _truncated, "cyclic": _cyclic}
+"""Of samplers that are no method of Gaussian noise."""
+SAMPLINGS: Final = tuple(SAMPLERS)
 """How batches may be drawn."""
 COMPANIONS: Final = ("at_most", "bands", "bins", "selected")
 """Keywords that belong to some of them."""
 _TAKEN: Final = {
-    name: [kind for kind, how in _SAMPLERS.items() if name in (*how.needs, *how.takes)] for name in COMPANIONS
+    name: [kind for kind, how in SAMPLERS.items() if name in (*how.needs, *how.takes)] for name in COMPANIONS
 }
 
 
@@ -143,8 +95,13 @@ class Batches(NamedTuple):
 
     def process(self, given: Mapping[str, Reals]) -> Process:
         """The run, from noise_multiplier, sample_rate and steps or epochs and what fixes the batches."""
-        noise = Gaussian(given["noise_multiplier"])
-        return _SAMPLERS[self.kind].process(noise, {**given, "bins": self.bins})
+        noise, run = Gaussian(given["noise_multiplier"]), {**given, "bins": self.bins}
+        if made := _PROCESSES.get(self.kind):
+            return made(noise, run)
+        made_by = getattr(noise, self.kind)
+        if SAMPLERS[self.kind].is_by_epochs:
+            return _epochs(made_by, run, is_allocation=self.kind == "allocation")
+        return Process({made_by(given["batch_size"], given["records"]): cast("Count", given["steps"])})
 
 
 def batches_of(run: Mapping[str, object], wanted: str = "") -> Batches | None:
@@ -158,7 +115,7 @@ def batches_of(run: Mapping[str, object], wanted: str = "") -> Batches | None:
             raise TypeError(f"{name} is for sampling = {' or '.join(map(repr, kinds))}, not for {kind!r}")
     if kind == "poisson":
         return None
-    sampler = _SAMPLERS[kind]
+    sampler = SAMPLERS[kind]
     _check(kind, sampler, run, wanted)
     bins = as_choice("bins", "fresh" if run.get("bins") is None else run["bins"], BINS)
     names = [name for name in (*sampler.needs, *sampler.takes) if run.get(name) is not None and name != "bins"]
@@ -167,7 +124,7 @@ def batches_of(run: Mapping[str, object], wanted: str = "") -> Batches | None:
     return Batches(kind, cells, bins)
 
 
-def _check(kind: str, sampler: _Sampling, run: Mapping[str, object], wanted: str) -> None:
+def _check(kind: str, sampler: Sampler, run: Mapping[str, object], wanted: str) -> None:
     """Refuse what is not calibrated, and keywords that do not fix the batches."""
     if wanted == "sample_rate" or (wanted == "steps" and sampler.is_by_epochs):
         what = "a batch size is" if wanted == "sample_rate" else "epochs are"
@@ -180,6 +137,4 @@ def _check(kind: str, sampler: _Sampling, run: Mapping[str, object], wanted: str
 
 def in_words(sampling: str) -> str:
     """When a number holds."""
-    if sampling == "poisson":
-        return "every step samples each record independently (Poisson)"
-    return _SAMPLERS[sampling].about
+    return SAMPLERS[sampling].about

@@ -26,9 +26,10 @@ from fastacct.core.bounds import Bounds, status_of
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Domain, Floats, as_number, as_threads, unwrap
 from fastacct.core.relations import Relation, as_relation
-from fastacct.readers.cell_job import BOTH, EPSILON, LOG_DELTA
+from fastacct.readers.cell_job import BOTH
 from fastacct.readers.contour import Contour, Index
 from fastacct.readers.job import contour_of
+from fastacct.readers.nearby import EPSILON, LOG_DELTA
 from fastacct.run import verb
 from fastacct_ext import _kernels
 

@@ -44,8 +44,9 @@ from fastacct.core.inputs import (
     unwrap,
 )
 from fastacct.core.relations import SAMPLED, as_relation, refuse
-from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, EPSILON, REMOVE, Reading, read_run
+from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, read_run
 from fastacct.readers.contour import kernel_directions
+from fastacct.readers.nearby import EPSILON, Reading
 from fastacct.run import Run, as_delta, parameters, refused
 from fastacct_ext._kernels import Directions, Quantity
 

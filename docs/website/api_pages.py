@@ -15,6 +15,7 @@ from pathlib import Path
 from types import GenericAlias, ModuleType
 
 import fastacct as fa
+from fastacct.samplers.table import VERBS
 
 PACKAGE = Path(fa.__file__).parent
 EXAMPLES = Path(__file__).parents[1] / "reference" / "examples.md"
@@ -111,17 +112,13 @@ def explained(kind: type) -> list[str]:
     ]
 
 
-SAMPLERS = ("poisson", "fixed_size", "with_replacement", "allocation", "shuffled")
-"""Methods that make a mechanism of random batches; the base class has them, too, and refuses most."""
-
-
 def members(kind: type) -> list[str]:
     """Methods and properties that a class shows itself; of a mechanism what not all of them have, and its samplers."""
     own = [name for name, one in vars(kind).items() if not name.startswith("_") and inspect.getdoc(one)]
     if issubclass(kind, fa.Mechanism) and kind is not fa.Mechanism:
         of_all = dir(fa.Mechanism)
         own = [name for name in own if callable(getattr(kind, name))]
-        return [name for name in own if name in SAMPLERS or name not in of_all]
+        return [name for name in own if name in VERBS or name not in of_all]
     fields = explained(kind)
     if issubclass(kind, fa.Method) and kind is not fa.Method:
         return fields

@@ -43,12 +43,13 @@ from fastacct.reports import report as report_of
 from fastacct.reports.numbers import right_alarms
 from fastacct.reports.written import FORMATS
 from fastacct.run import Run, as_delta, process_of
+from fastacct.samplers.table import SAMPLERS, VERBS
 from fastacct.tradeoff import advantage, tpr_at_fpr
 
 CURVE_ROWS: Final = 6
 FIELDS: Final = ("title", "subject", "data_set", "unit", "date", "vouched_by", "clipping_norm")
-SAMPLERS: Final = ("poisson", "fixed_size", "with_replacement", "allocation", "shuffled", "group")
-_FIRST: Final = {"poisson": "sample_rate", "group": "size", "allocation": "steps", "shuffled": "steps"}
+DRAWN: Final = {name: SAMPLERS[name].first for name in VERBS} | {"group": "size"}
+"""Keys of a release that are methods of its mechanism, in the order of their use, and what a number alone says."""
 _KINDS: Final = {one.__name__: one for one in mechanisms.EVERY if one.__name__ in mechanisms.__all__}
 
 
@@ -81,12 +82,12 @@ def _release(table: object) -> Process:
         raise TypeError(f"needs mechanism, the name of one, such as 'Gaussian'; got {table!r}")
     given = dict(table)
     kind, count = as_choice("mechanism", given.pop("mechanism"), tuple(_KINDS)), given.pop("count", 1)
-    drawn = {name: given.pop(name) for name in SAMPLERS if name in given}
+    drawn = {name: given.pop(name) for name in DRAWN if name in given}
     one: Any = _KINDS[kind](**given)
     if listed := [name for name in given if isinstance(getattr(one, name, None), np.ndarray)]:
         raise TypeError(f"{listed[0]} must be one number, not {given[listed[0]]!r}")
-    for name, value in drawn.items():  # in the order of SAMPLERS: a group of a sample
-        settings = value if isinstance(value, Mapping) else {_FIRST.get(name, name): value}
+    for name, value in drawn.items():  # a group of a sample
+        settings = value if isinstance(value, Mapping) else {DRAWN[name] or name: value}
         one = getattr(one, name)(**settings)
         if one.shape:
             raise TypeError(f"{name} must have one number each, not {value!r}")

@@ -97,22 +97,20 @@ def aside(work: Callable[[], None]) -> None:
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
-    from concurrent.futures import Future
-
-    done: Future[None] = Future()
+    failed: list[BaseException] = []
 
     def run() -> None:
         try:
             work()
-            done.set_result(None)
         except BaseException as error:
-            done.set_exception(error)
+            failed.append(error)
 
     thread = threading.Thread(target=run, name="fastacct-aside", daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(_LISTEN)
-    return done.result()
+    if failed:
+        raise failed[0]
 
 
 def run_kernel(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
@@ -14,12 +13,14 @@ _NAMES: Final = ("TIGHT", "LOOSE", "NOT_MET")
 
 def table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
     """A table with a title; a few rows of a long one, and that there are more."""
+    from html import escape
+
     remaining = iter(rows)
     shown = [*islice(remaining, 12)]
     note = f"<p>and {n_hidden} more</p>" if (n_hidden := sum(1 for _ in remaining)) else ""
-    lines = [f"<tr>{''.join(f'<th>{html.escape(title)}</th>' for title in head)}</tr>"] if head else []
-    lines += [f"<tr>{''.join(f'<td>{html.escape(_text(entry))}</td>' for entry in row)}</tr>" for row in shown]
-    return f"<table><caption>{html.escape(title)}</caption>{''.join(lines)}</table>{note}"
+    lines = [f"<tr>{''.join(f'<th>{escape(title)}</th>' for title in head)}</tr>"] if head else []
+    lines += [f"<tr>{''.join(f'<td>{escape(_text(entry))}</td>' for entry in row)}</tr>" for row in shown]
+    return f"<table><caption>{escape(title)}</caption>{''.join(lines)}</table>{note}"
 
 
 def _text(value: object) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -139,7 +140,7 @@ def _numbers(name: str, value: object, domain: Domain, may_be_empty: bool) -> ND
     if type(value).__module__.partition(".")[0] in _LABELLED[may_be_empty] and getattr(value, "ndim", True):
         lost = f"{name} is a {type(value).__name__}, whose labels would be lost here"
         raise TypeError(f"{lost}: give its .values (fastacct.dpsgd keeps labels of a Series or DataArray)")
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
     if isinstance(value, range):
         check_memory((max(0, (value.stop - value.start) // value.step),), name=name)  # len() has a largest answer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import re
 import warnings
@@ -146,6 +145,8 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
 
 def as_json(document: object, indent: int | None = None) -> str:
     """JSON, which has no infinity: it becomes the text "inf".  Floats keep every digit."""
+    import json
+
     return json.dumps(_numbers_of(document), allow_nan=False, indent=indent)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from math import inf
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -63,6 +61,9 @@ def _times(least: float, most: float) -> str:
 @cache
 def loaders() -> dict[str, Any]:
     """What is said of each loader that is known, and `always`, from the file beside this one."""
+    import tomllib
+    from pathlib import Path
+
     return tomllib.loads(Path(__file__).with_name("loaders.toml").read_text("utf-8"))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from fastacct.core.extras import Foreign
 from fastacct.loaders.pytorch import dataloader, private, shard
 from fastacct.loaders.seen import LOADER, Seen, in_order, name_of, of_seed, refusal, shuffled
+from fastacct.samplers.table import OF_ONE_SIZE, SAMPLERS
 
 
 def seen(loader: object, *, make_private: bool = False) -> Seen:
@@ -56,7 +57,7 @@ def accumulated(live: Seen, batches: int, of: object) -> Seen:
         if "batch_size" in run:
             run["batch_size"] = min(run["batch_size"] * batches, run["records"])
         return live._replace(run=run, length=-(-live.length // batches), batches=batches)
-    if live.run.get("sampling") != "with_replacement":
+    if not SAMPLERS[live.run.get("sampling", "poisson")].adds_up:
         raise refusal(of, f"steps on the gradients of {batches} of its batches; .poisson(q, draws=) takes Poisson ones")
     run = live.run | {"batch_size": live.run["batch_size"] * batches}
     return live._replace(run=run, length=-(-live.length // batches), batches=batches)
@@ -80,7 +81,7 @@ def _jax_bins(sampler: Foreign) -> Seen:
 
 
 def _jax_fixed(sampler: Foreign) -> Seen:
-    run = {"sampling": "with_replacement" if sampler.replace else "fixed_size", "batch_size": sampler.batch_size}
+    run = {"sampling": OF_ONE_SIZE[bool(sampler.replace)], "batch_size": sampler.batch_size}
     return _jax("FixedBatchSampling", {"replace": bool(sampler.replace)}, run, sampler, asks=("records",))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from fastacct.core.extras import Foreign
 from fastacct.loaders.seen import LOADER, TORCH, Seen, in_order, name_of, of_seed, refusal, shuffled
+from fastacct.samplers.table import OF_ONE_SIZE
 
 __all__ = ["dataloader", "private", "shard"]
 
@@ -68,7 +69,7 @@ def _sampler(sampler: Foreign, size: int, drops: bool) -> Seen:
     records, notes = len(sampler.data_source), of_seed(_seed(sampler))
     if sampler.replacement:
         most = -(-(2**32) // records)  # of 32 bits modulo the records
-        run = {"sampling": "with_replacement", "records": 2**32 // most, "batch_size": size}
+        run = {"sampling": OF_ONE_SIZE[True], "records": 2**32 // most, "batch_size": size}
         settings: dict[str, bool | int] = {"replacement": True, "drop_last": drops or drawn % size == 0}
         return Seen("", TORCH, settings, run, 0, records=records, notes=notes)
     if drawn > records:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
@@ -76,6 +76,11 @@ class Loss(Record, ABC, kw_only=True):
         """Upper bound of the P-mass beyond the extent, about `tail`, and of its loss."""
         return 0.0, -math.inf
 
+    def without_rare(self, tail: float, *, is_upper: bool) -> Loss:
+        """The same without what hardly ever occurs, of a mass of `tail` at most: infinite from above, nowhere from
+        below."""
+        return self
+
     @abstractmethod
     def extent(self, tail: float) -> tuple[float, float]:
         """Smallest and largest loss, but of a mass of about `tail`."""
@@ -113,6 +118,18 @@ class Atoms(Loss):
     def as_atoms(self) -> Atoms | None:
         """Itself."""
         return self
+
+    def without_rare(self, tail: float, *, is_upper: bool) -> Loss:
+        """Without the largest losses."""
+        order = np.argsort(-self.loss, kind="stable")
+        gone = np.cumsum(self.mass[order]) <= tail
+        if not gone.any() or gone.all():
+            return self
+        infinite, kept = self.infinite, np.sort(order[~gone])
+        if is_upper:
+            infinite = (infinite + float(np.sum(self.mass[order[gone]]))) * (1.0 + ROUNDING * (4.0 + order.size))
+        columns = {name: getattr(self, name)[kept] for name in ("loss", "loss_error", "mass")}
+        return replace(self, **columns, infinite=infinite)
 
     def extent(self, tail: float) -> tuple[float, float]:
         """Smallest and largest loss."""

@@ -375,7 +375,7 @@ class MixturePair(Pair):
 
 def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:
     """All means with a weight in increasing order, their weights in P and in Q, and the place of the largest in Q."""
-    means = np.unique([mean for side in (p, q) for mean, weight in side.items() if weight > 0.0])
+    means = np.array(sorted({mean for side in (p, q) for mean, weight in side.items() if weight > 0.0}))
     p_all, q_all = (np.array([side.get(mean, 0.0) for mean in means.tolist()]) for side in (p, q))
     return means, p_all, q_all, int(np.argmax(q_all))
 

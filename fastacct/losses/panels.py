@@ -24,6 +24,7 @@ _FURTHEST: Final = 38.0
 SMALLEST_WEIGHT: Final = 1e-290
 """Of what is drawn: products of smaller ones with masses would underflow."""
 _MOST_WIDE: Final = 1e5
+_BESIDE: Final = 1e-6
 
 
 def exponential(
@@ -111,13 +112,19 @@ def drawn(parts: Sequence[tuple[float, Pieces]], lost: float) -> Pieces:
 
 def without(pieces: Pieces, most: float) -> tuple[Pieces, float]:
     """The same without parts that are hardly ever drawn, and the weight of these, at most `most`."""
-    kept, gone = sorted(pieces.parts, key=lambda part: -part[0]), 0.0
-    while len(kept) > 1 and gone + kept[-1][0] <= most:
-        gone += kept.pop()[0]
+    kept, gone = _without(pieces, most)
     if not gone:
         return pieces, 0.0
     shares = [(weight / (1.0 - gone), part) for weight, part in kept]
-    return replace(drawn(shares, 0.0), lost=pieces.lost), gone * (1.0 + len(pieces.parts) * ROUNDING)
+    return replace(drawn(shares, 0.0), lost=pieces.lost), gone
+
+
+def _without(pieces: Pieces, most: float) -> tuple[list[tuple[float, Pieces]], float]:
+    """Parts without those that are hardly ever drawn, and the weight of these, at most `most`."""
+    kept, gone = sorted(pieces.parts, key=lambda part: -part[0]), 0.0
+    while len(kept) > 1 and gone + kept[-1][0] <= most:
+        gone += kept.pop()[0]
+    return kept, gone * (1.0 + len(pieces.parts) * ROUNDING)
 
 
 class PiecesPair(Pair):
@@ -191,6 +198,14 @@ class _PiecesLoss(Loss):
         """Both tails of every Gaussian density."""
         is_curved = self._panels[0].curve > 0.0
         return (4.0 * max(tail, SMALLEST_TAIL), math.inf) if is_curved else (0.0, -math.inf)
+
+    def without_rare(self, tail: float, *, is_upper: bool) -> Loss:
+        """Without parts that are hardly ever drawn, whose weights P and Q share."""
+        kept, gone = _without(self.pieces, tail)
+        if not gone:
+            return self
+        few = replace(drawn(kept, 0.0), is_mirrored=self.pieces.is_mirrored)
+        return replace(self, pieces=few, infinite=self.infinite + gone if is_upper else self.infinite)
 
     def extent(self, tail: float) -> tuple[float, float]:
         """From the least to the largest loss."""
@@ -302,6 +317,16 @@ class _Panel(NamedTuple):
     def masses(self, edges: Cells, tail: float, side: float, way: float) -> Masses:
         """`way`: 1 where the loss grows with x and the density is the heavier one, -1 where neither is."""
         low, high = self.ends(tail)
+        least, most = np.sort(way * self.loss(np.array([low, high]))).tolist()
+        first = max(int(np.searchsorted(edges, least - _BESIDE * (1.0 + abs(least)))) - 1, 0)
+        last = int(np.searchsorted(edges, most + _BESIDE * (1.0 + abs(most)))) + 2
+        mine = self._masses(edges[first:last], (low, high), tail, side, way)
+        around = first, edges.size - 1 - first - mine.mass.size
+        return Masses(np.pad(mine.mass, around), np.pad(mine.excess, around), mine.slip)
+
+    def _masses(self, edges: Cells, ends: tuple[float, float], tail: float, side: float, way: float) -> Masses:
+        """The same between edges that are next to all losses, or the last ones."""
+        low, high = ends
         cut, n = self.place(way * edges, low, high), edges.size - 1
         inside, missed = (cut > low) & (cut < high), self.loss(cut) - way * edges
         # what rounding puts at an end of all x misses losses, too, unless all of them are beyond it

@@ -27,6 +27,7 @@ from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
 from fastacct.core.words import hinting
 from fastacct.mechanisms.error import ErrorLaw
+from fastacct.samplers.table import SAMPLERS, VERBS
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -130,8 +131,8 @@ OF_A_JOB: Final = {
     "calibrate": "write fastacct.calibrate(lambda x: ..., epsilon=..., delta=...)",
 }
 """What to write instead of methods that jobs do not have."""
-_VERBS: Final = ("allocation", "decompose", "fixed_size", "group", "local", "poisson", "relations", "shuffled")
-_MORE: Final = ("tight", "with_replacement")
+_SHOWN: Final = (*VERBS, "decompose", "group", "local", "relations", "tight")
+"""Attributes that `dir` of a mechanism shows beside its parameters."""
 
 
 def _is_replaced(value: object) -> bool:
@@ -174,7 +175,7 @@ class Value(Compared):
         """Parameters, and what a person does with a mechanism; what a class of somebody else's adds."""
         kind = type(self)
         theirs = (base for base in kind.__mro__[:-1] if not base.__module__.startswith("fastacct."))
-        verbs = (name for name in dir(kind) if name in (*_VERBS, *_MORE) or name.startswith("from_"))
+        verbs = (name for name in dir(kind) if name in _SHOWN or name.startswith("from_"))
         return sorted({*(own.name for own in fields_of(kind)), *verbs, *(name for own in theirs for name in vars(own))})
 
     def __post_init__(self) -> None:
@@ -245,21 +246,19 @@ class Refusals(Value):
         """The noise multiplier of plain Gaussian noise."""
         raise ValueError(f"batches of fixed or bounded size are known for Gaussian noise only, not for {self!r}")
 
-    def fixed_size(self, batch_size: Reals, records: Reals) -> Value:
-        """On a batch of `batch_size` of the `records`, drawn without replacement: known for Gaussian noise only."""
-        raise ValueError(f"batches of fixed size are known for Gaussian noise only, not for {self!r}")
 
-    def with_replacement(self, draws: Reals, records: Reals) -> Value:
-        """On a batch of independent draws: known for Gaussian noise only."""
-        raise ValueError(f"batches drawn with replacement are known for Gaussian noise only, not for {self!r}")
+def _refusing(verb: str, what: str) -> Callable[..., Value]:
+    def refuse(self: Value, *args: object, **settings: object) -> Value:
+        raise ValueError(f"{what} known for Gaussian noise only, not for {self!r}")
 
-    def allocation(self, steps: Reals) -> Value:
-        """In one random step of several: known for Gaussian noise only."""
-        raise ValueError(f"random allocation is known for Gaussian noise only, not for {self!r}")
+    refuse.__name__, refuse.__qualname__ = verb, f"{Refusals.__qualname__}.{verb}"
+    refuse.__doc__ = f"Refused: {what} known for Gaussian noise only."
+    return refuse
 
-    def shuffled(self, steps: Reals) -> Value:
-        """In the batches of a random order of all records: known for Gaussian noise only."""
-        raise ValueError(f"shuffled batches are known for Gaussian noise only, not for {self!r}")
+
+for _verb in VERBS:
+    if SAMPLERS[_verb].refused:
+        setattr(Refusals, _verb, _refusing(_verb, SAMPLERS[_verb].refused))
 
 
 class OfGaussian(Value):

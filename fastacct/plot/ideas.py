@@ -36,6 +36,7 @@ from fastacct.plot.figures import (
     wrapped,
 )
 from fastacct.run import Parameters
+from fastacct.samplers.table import SAMPLERS
 from fastacct.utility import utility
 
 if TYPE_CHECKING:
@@ -45,14 +46,11 @@ if TYPE_CHECKING:
 
 _BLUE, _RED, _GREEN = (color for color, _ in STYLES[:3])
 _Keywords = dict[str, Any]
+_NEIGHBORS: Final = {"add_remove": "add or remove", "replace_one": "replace", "zero_out": "zero out"}
 _SAMPLERS: Final[dict[str, _Keywords]] = {
-    "each record in one random step, add or remove": {"sampling": "allocation"},
-    "Poisson, add or remove": {},
-    "Poisson, replace": {"neighbors": "replace_one"},
-    "fixed size, add or remove": {"sampling": "fixed_size"},
-    "with replacement, add or remove": {"sampling": "with_replacement"},
-    "shuffled, zero out": {"sampling": "shuffled", "neighbors": "zero_out"},
-    "shuffled, replace": {"sampling": "shuffled", "neighbors": "replace_one"},
+    f"{one.title}, {_NEIGHBORS[relation]}": {"sampling": name, "neighbors": relation}
+    for name, one in SAMPLERS.items()
+    for relation in one.drawn
 }
 
 

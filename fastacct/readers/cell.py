@@ -21,8 +21,8 @@ from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
 
 if TYPE_CHECKING:
-    from fastacct.readers.cell_job import Reading
     from fastacct.readers.contour import Contour
+    from fastacct.readers.nearby import Reading
     from fastacct_ext._kernels import Quantity as What
 
 Quantity = Literal["epsilon", "delta", "log_delta"]

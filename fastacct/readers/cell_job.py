@@ -15,26 +15,23 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, Status, meet, status_of
+from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import aside, run_kernel
-from fastacct.core.inputs import Cells, Codes
+from fastacct.core.inputs import Cells
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.panels import without
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import merge
+from fastacct.readers.nearby import DELTA, EPSILON, LOG_DELTA, THRESHOLD, TOP, Change, Reading, status_within, through
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data, Directions, Quantity
 
-EPSILON, DELTA, LOG_DELTA, THRESHOLD = Quantity.EPSILON, Quantity.DELTA, Quantity.LOG_DELTA, Quantity.THRESHOLD
 ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
-TOP: Final = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0, THRESHOLD: 0.0}
-"""What says nothing from above."""
 CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
 _CKS: Final = _kernels.Conversion.CANONNE_KAMATH_STEINKE
 _ULP: Final = 2.0**-52
-_LEAST: Final = 5e-324
 _FAR: Final = 30.0
 """Beyond so many standard deviations a component that is hardly ever drawn may be left out ..."""
 _HARDLY: Final = 30
@@ -46,30 +43,7 @@ _MOST_WORK: Final = 2.5e5
 """Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
 _LEAST_NOISE: Final = 1e-150
 """Less is none: its square underflows."""
-_SUBNORMAL: Final = -707.0
-"""Logarithms below it are those of numbers that have lost digits."""
 _NO_DATA: Final = columns(())
-
-
-class Reading(NamedTuple):
-    """Flat arrays: certified bounds, and status codes; thresholds, and how fast the log of the rate falls there."""
-
-    lower: Cells
-    upper: Cells
-    status: Codes
-
-    def put(self, at: NDArray[np.intp] | NDArray[np.bool_] | slice, values: Reading) -> None:
-        """Store values at some places."""
-        self.lower[at], self.upper[at], self.status[at] = values
-
-    def take(self, at: NDArray[np.intp] | NDArray[np.bool_]) -> Reading:
-        """Those at some places."""
-        return Reading(self.lower[at], self.upper[at], self.status[at])
-
-    @classmethod
-    def empty(cls, size: int) -> Reading:
-        """To be filled."""
-        return cls(np.empty(size), np.empty(size), np.zeros(size, dtype=np.uint8))
 
 
 _Columns = tuple[Cells, Cells, NDArray[np.int32], NDArray[np.int32], Cells, Cells]
@@ -82,7 +56,7 @@ class CellJob(NamedTuple):
 
     columns: _Columns
     """Counts, noises, numbers of components of P and of Q; weights and means of all components."""
-    runs: Run | None
+    runs: Run | None = None
     """Noise, rate and count, where all are sampled Gaussians."""
     shift: float = 0.0
     """By how much the rounding of weights may move epsilon."""
@@ -119,34 +93,39 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
     return pair._replace(p=sides[0], q=sides[1]), lost
 
 
-def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:
+def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:
     """The job of these mixtures and losses, how often each."""
     table = _merged(mixtures, data)
-    given = _columns(table)
-    is_one = len(table) == 1 and table[0][0].is_sampled and not data
-    count, noise, _, n_q, weight, mean = given
-    runs = None
-    if not n_q.any() and not data:
-        runs = (noise / mean if is_one else np.nextafter(noise / mean, 0.0), weight, count)
-    spacing = spacing_of(data) if not table else 0.0
-    has_far = any(_near(pair, _HARDLY)[1] > 0.0 for pair, _ in table) or any(pieces.parts for pieces, _ in data)
-    return CellJob(
+    count, noise, _, n_q, weight, mean = given = _columns(table)
+    job = CellJob(
         given,
-        runs,
         shift=sum(4.0 * count * pair.rounding for pair, count in table),
-        is_one=is_one,
         is_plain=all(pair.is_plain for pair, _ in table),
-        near=cache(partial(_without, table, data)) if has_far else None,
-        data=columns([(pieces.proper(), n) for pieces, n in data]) if data else _NO_DATA,
+        steps=float(count.sum()),
+    )
+    if any(_near(pair, _HARDLY)[1] > 0.0 for pair, _ in table) or any(pieces.parts for pieces, _ in data):
+        job = job._replace(near=cache(partial(_without, table, data)))
+    if data:
+        return _with_data(job, data, 0.0 if table else spacing_of(data))
+    if n_q.any():
+        return job
+    is_one, ratio = len(table) == 1 and table[0][0].is_sampled, noise / mean
+    return job._replace(runs=(ratio if is_one else np.nextafter(ratio, 0.0), weight, count), is_one=is_one)
+
+
+def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:
+    """A job of mixtures with losses that are data, on a lattice of that spacing or on none."""
+    return job._replace(
+        data=columns([(pieces.proper(), n) for pieces, n in data]),
         is_mirrored=all(pieces.is_mirrored for pieces, _ in data),
-        steps=float(count.sum()) + sum(n for _, n in data),
+        steps=job.steps + sum(n for _, n in data),
         spacing=spacing,
         least=_least_sum(data) if spacing > 0.0 else (0.0, 0.0),
         lost=[(pieces.lost, n) for pieces, n in data if max(pieces.lost.q[1], pieces.lost.p[1]) > 0.0],
     )
 
 
-def _merged(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Pieces, float]]) -> list[_Times]:
+def _merged(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]]) -> list[_Times]:
     """Different mixtures in an order of their own, plain ones as one; one of nothing where there is nothing at all."""
     table = sorted(merge(mixtures).items())
     if not table and not data:
@@ -202,11 +181,12 @@ def read_run(
 
 
 def read_job(job: CellJob, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False) -> Reading:
-    """Bounds of the losses that both distributions of each pair have; `lost` is left out."""
+    """Bounds of the losses that both distributions of each pair have, at rows of targets as of `both`; `lost` is left
+    out."""
     if job.is_one and job.runs:
-        return read_run(job.runs, target, target.shape, what, directions, 1, only_upper)
+        return read_run(job.runs, target[0], target[0].shape, what, directions, 1, only_upper)
     if not job.columns[1].min(initial=1.0) > _LEAST_NOISE:
-        return _nothing(target, what)
+        return Reading.nothing(target[0], what)
     if what == THRESHOLD:
         return _call(job, target, what, directions)
     if job.near:
@@ -215,66 +195,30 @@ def read_job(job: CellJob, target: Cells, what: Quantity, directions: Directions
 
 
 def _read(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
-    """All of a job with noise."""
+    """All of a job with noise.
+
+    Weights that are rounded: P <= e^r P' and Q >= e^-r Q' for the pair (P', Q') that is computed, and so delta(eps) <=
+    e^s delta'(eps - s), s = 2 r times the number of steps; and the same the other way round.
+    """
     if job.shift == 0.0:
         reading = _call(job, target, what, directions)
     else:
-        read = LOG_DELTA if what == DELTA else what
-        moved = np.stack([_moved(target, what, s) for s in (job.shift, -job.shift)], axis=1)  # neighbours share a line
-        both = _call(job, moved.ravel(), read, directions)
-        above, below = (Reading(both.lower[i::2], both.upper[i::2], both.status[i::2]) for i in (0, 1))
-        reading = _widened(above, below, target, what, job.shift)
-    return _with_fallback(reading, job.runs, target, what) if job.runs else reading
-
-
-def _nothing(target: Cells, what: Quantity) -> Reading:
-    """The safe side, as the vectorised kernel gives it."""
-    trivial = target >= 1.0 if what == EPSILON else target == np.inf
-    lower = np.full(target.shape, -np.inf if what == LOG_DELTA else 0.0)
-    status = np.where(trivial, Status.TIGHT, Status.NOT_MET).astype(np.uint8)
-    return Reading(lower, np.where(trivial, lower, TOP[what]), status)
+        sides = (Change(0.0, shift, shift) for shift in (job.shift, -job.shift))
+        reading = through(lambda near, kind: _call(job, near, kind, directions), target, what, *sides)
+    return _with_fallback(reading, job.runs, target[0], what) if job.runs else reading
 
 
 def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
+    """The kernel, asked each number once, in an order in which neighbours share a line."""
     parts = job.columns[2] + job.columns[3]
     if float(parts @ parts.astype(float)) > _MOST_WORK:
-        return _nothing(target, what)
-    out = Reading.empty(target.size)
-    given = (*job.columns, job.data, np.ascontiguousarray(target))
-    into = (out.lower, out.upper, np.empty(target.size), out.status)
+        return Reading.nothing(target[0], what)
+    points, places = np.unique(target, return_inverse=True)
+    (up, down), out = places.reshape(target.shape), Reading.empty(points.size)
+    given, into = (*job.columns, job.data, points), (out.lower, out.upper, np.empty(points.size), out.status)
     kernel = partial(_kernels.exact_job, mirrored=job.is_mirrored, spacing=job.spacing)
     aside(partial(kernel, *given, *into, quantity=what, directions=directions))
-    return out
-
-
-# Weights that are rounded: P <= e^r P' and Q >= e^-r Q' for the pair (P', Q') that is computed, and so
-# delta(eps) <= e^s delta'(eps - s), s = 2 r times the number of steps; and the same the other way round.
-
-
-def _moved(target: Cells, what: Quantity, shift: float) -> Cells:
-    if what == EPSILON:
-        return np.minimum(target * math.exp(-shift) * (1.0 - math.copysign(4.0 * _ULP, shift)), 1.0)
-    return np.maximum(target - shift - math.copysign(4.0 * _ULP, shift) * np.where(target < np.inf, target, 0.0), 0.0)
-
-
-def _widened(above: Reading, below: Reading, target: Cells, what: Quantity, shift: float) -> Reading:
-    if what == EPSILON:
-        low, high = np.maximum((below.lower - shift) * (1.0 - 4.0 * _ULP), 0.0), (above.upper + shift) * (1.0 + _ULP)
-        low, high = np.where(target >= 1.0, 0.0, low), np.where(target >= 1.0, 0.0, high)
-    else:
-        low, high = below.lower - shift, above.upper + shift  # of log delta
-        # delta'(-t) <= t + delta'(0)
-        high = np.where(target < shift, np.logaddexp(high, math.log(shift) + shift), high)
-        high = np.where(target == np.inf, -np.inf, np.minimum(high, 0.0))
-        if what == LOG_DELTA:
-            wide = np.subtract(high, low, where=high > low, out=np.zeros_like(high)) > TIGHT_WIDTH
-            return Reading(np.minimum(low, high), high, wide.astype(np.uint8))
-        low, high = (
-            np.maximum(np.exp(low) * (1.0 - 8.0 * _ULP) - np.where(low < _SUBNORMAL, _LEAST, 0.0), 0.0),
-            np.minimum(np.exp(high) * (1.0 + 8.0 * _ULP) + np.where(high > -np.inf, _LEAST, 0.0), 1.0),
-        )
-    low = np.minimum(low, high)
-    return Reading(low, high, status_of(low, high))
+    return Reading(out.lower[down], out.upper[up], out.status[up])
 
 
 # P = (1 - r) P' + r P'' with P'' far out, and Q >= (1 - r) Q': n steps of P are at most those of P' and n r besides, so
@@ -287,27 +231,24 @@ def _without_far(
     job: CellJob, near: Callable[[int], tuple[CellJob, float]], target: Cells, what: Quantity, directions: Directions
 ) -> Reading:
     """Bounds by the components that do not reach far out; by all of them, or fewer still, where these are not tight."""
-    out, left = _nothing(target, what), np.arange(target.size)
-    before = np.zeros(target.size)
-    """Weight that was left out the last time; 0: none."""
+    out, left = Reading.nothing(target[0], what), np.arange(target[0].size)
+    before = np.full(left.size, np.nan)
+    """Weight that was left out the last time."""
     for part in _PARTS if what == EPSILON else (_PARTS[0], 0.0):
         hardly = np.full(left.shape, _HARDLY)
         if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
-            least = np.maximum(target[left] * part / job.steps, 10.0**-_HARDLY)
+            least = np.maximum(target[0, left] * part / job.steps, 10.0**-_HARDLY)
             hardly = np.ceil(-np.log10(least)).astype(np.int64)
         for digits in np.unique(hardly).tolist():
             at = left[hardly == digits]
-            if part > 0.0:
-                few, lost = near(digits)
-                at = at[before[at] != lost]  # the same components say the same again
-                before[at] = lost
-                if not at.size:
-                    continue
-                found = _by_near(few, lost, target[at], what, directions)
-            else:
-                found = _read(job, target[at], what, directions)
+            few, lost = near(digits) if part > 0.0 else (job, 0.0)
+            at = at[before[at] != lost]  # the same components say the same again
+            before[at] = lost
+            if not at.size:
+                continue
+            found = _by_near(few, lost, target[:, at], what, directions)
             lower, upper = meet(np.maximum(found.lower, out.lower[at]), found.upper, out.upper[at])
-            status = np.minimum(found.status, status_within(lower, upper, what == LOG_DELTA))
+            status = np.minimum(found.status, status_within(lower, upper, what))
             out.put(at, Reading(lower, upper, status))
         left = left[out.status[left] != Status.TIGHT]
     return out
@@ -315,31 +256,9 @@ def _without_far(
 
 def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions) -> Reading:
     """Bounds by the components that are left; the weight of the others is `lost` at most in all steps."""
-    easier = np.maximum((target - lost) * (1.0 - 2.0 * _ULP), 0.0) if what == EPSILON else target
-    above = _read(near, easier, what, directions)
-    least, upper = above.lower, above.upper
-    if what == EPSILON:
-        least, known = np.zeros_like(least), least > 0.0  # what has no lower bound there has none here
-        if known.any():
-            least[known] = _read(near, target[known], what, directions).lower
-    if what == EPSILON:
-        upper = np.where(easier > 0.0, upper, np.inf)  # what is left out may be all of delta
-    elif what == DELTA:
-        upper = (upper + lost) * (1.0 + 2.0 * _ULP)
-    elif what == LOG_DELTA:
-        upper = np.logaddexp(upper, math.log(lost))
-        upper += 8.0 * _ULP * (1.0 + np.abs(upper))
-    lower, upper = meet(least, np.minimum(upper, TOP[what]))
-    return Reading(lower, upper, np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA)))
-
-
-def status_within(lower: Cells, upper: Cells, is_log: bool) -> NDArray[np.uint8]:
-    """Codes of intervals, of logarithms by their width itself."""
-    if not is_log:
-        return status_of(lower, upper)
-    with np.errstate(invalid="ignore"):
-        tight = (upper == -np.inf) | (upper - lower <= TIGHT_WIDTH)
-    return np.where(tight, Status.TIGHT, Status.LOOSE).astype(np.uint8)
+    if lost == 0.0:
+        return _read(near, target, what, directions)
+    return through(lambda easier, kind: _read(near, easier, kind, directions), target, what, Change(gained=lost))
 
 
 def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -> Reading:

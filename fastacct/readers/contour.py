@@ -23,21 +23,9 @@ from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
-from fastacct.readers.cell_job import (
-    ADD,
-    BOTH,
-    CELLS_PER_TASK,
-    DELTA,
-    EPSILON,
-    LOG_DELTA,
-    REMOVE,
-    CellJob,
-    Reading,
-    job_of,
-    read_run,
-    status_within,
-)
+from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, job_of, read_run
 from fastacct.readers.infinite import read_whole
+from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, Reading, status_within
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
 
@@ -139,12 +127,12 @@ class Contour:
         if not self.is_apart:
             return above, above.status == Status.TIGHT
         if only_upper:
-            nothing = np.full(above.lower.shape, -np.inf if what == LOG_DELTA else 0.0)
+            nothing = np.full(above.lower.shape, BOTTOM[what])
             return above._replace(lower=nothing), above.status == Status.TIGHT
         below = read_whole(self._job(cell, below=True), target, what, directions)
         done = (above.status == Status.TIGHT) & (below.status == Status.TIGHT)
         lower, upper = meet(below.lower, above.upper)
-        status = np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA))
+        status = np.maximum(above.status, status_within(lower, upper, what))
         return Reading(lower, upper, status), done
 
     def components(self, cell: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,12 +16,15 @@ from fastacct.core.relations import Direction, Relation
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
-from fastacct.readers.cell_job import EPSILON, TOP, Reading, read_run, status_within
+from fastacct.readers.cell_job import read_run
 from fastacct.readers.contour import Contour, kernel_directions
 from fastacct.readers.ladder import WHAT, Step, climb
+from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading, status_within
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
+_NEARLY: Final = Settings(rungs=("line", "losses"), tolerance=1e-4)
+"""For a lower end that is far below the upper one."""
 
 
 class Ask(NamedTuple):
@@ -44,7 +48,11 @@ def exact(job: Process, ask: Ask) -> Bounds:
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
     if any(m.alternatives() for m, _ in whole):
         if whole.shape:
-            return _cell_by_cell(job, ask)
+
+            def of_cell(cell: int, asked: Cells) -> Bounds:
+                return exact(job.cell(cell), ask._replace(target=asked, shape=asked.shape))
+
+            return per_cell(job.shape, ask.target, ask.shape, of_cell)
         bounds = _largest(whole.alternatives(ask.relation), mine, is_lower=job.tight)
     else:
         bounds = by_cells(whole, mine)
@@ -63,8 +71,11 @@ def known_part(job: Process) -> Process:
 
 def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """Bounds of a job from above, and from below what is proved of a part of it."""
-    lower = np.minimum(exact(part, ask).lower, bounds.upper)
-    status = status_within(lower, bounds.upper, ask.quantity == "log_delta")
+    whole = part.decompose(ask.relation)
+    has_several = any(m.alternatives() for m, _ in whole)
+    known = exact(part, ask) if has_several else by_cells(whole, ask, _NEARLY)
+    lower = np.minimum(known.lower, bounds.upper)
+    status = status_within(lower, bounds.upper, WHAT[ask.quantity])
     return Bounds(lower, bounds.upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))
 
 
@@ -88,7 +99,7 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
                 least[i] = max(least[i], found.lower if is_lower else found.upper)
     code = np.where(upper == upper.max(axis=0), status, Status.NOT_MET).min(axis=0)
     low, high = lower.max(axis=0), upper.max(axis=0)
-    code = np.where(code == Status.NOT_MET, code, status_within(low, high, ask.quantity == "log_delta"))
+    code = np.where(code == Status.NOT_MET, code, status_within(low, high, WHAT[ask.quantity]))
     return Bounds(*(x.reshape(ask.shape) for x in (low, high, code.astype(np.uint8))))
 
 
@@ -119,21 +130,22 @@ def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.
 
 def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
     """Of a job that is analysed by a pair that is not its own: there is no lower bound."""
-    lower = np.full(ask.shape, -np.inf if ask.quantity == "log_delta" else 0.0)
+    lower = np.full(ask.shape, BOTTOM[WHAT[ask.quantity]])
     loose = (bounds.status == Status.TIGHT) & (bounds.upper > lower)
     return Bounds(lower, bounds.upper, np.where(loose, Status.LOOSE, bounds.status).astype(np.uint8))
 
 
-def _cell_by_cell(job: Process, ask: Ask) -> Bounds:
-    """Each cell as a job of its own: what is possible for one depends on its counts."""
-    lower, upper, status = np.empty(ask.shape), np.empty(ask.shape), np.empty(ask.shape, dtype=np.uint8)
-    owner, target = owners(job.shape, ask.shape).reshape(ask.shape), np.broadcast_to(ask.target, ask.shape)
-    for cell in np.unique(owner):
+def per_cell(
+    job: tuple[int, ...], target: Cells, shape: tuple[int, ...], read: Callable[[int, Cells], Bounds]
+) -> Bounds:
+    """Each cell of a job by itself, at all of its targets: what is possible for one depends on its counts."""
+    out = Bounds(np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.uint8))
+    owner, asked = owners(job, shape).reshape(shape), np.broadcast_to(target, shape)
+    for cell in np.unique(owner).tolist():
         mine = owner == cell
-        asked = target[mine]
-        found = exact(job.cell(int(cell)), ask._replace(target=asked, shape=asked.shape))
-        lower[mine], upper[mine], status[mine] = found
-    return Bounds(lower, upper, status)
+        for column, values in zip(out, read(cell, np.ascontiguousarray(asked[mine])), strict=True):
+            column[mine] = values
+    return out
 
 
 def _contour(process: Process, ask: Ask) -> Bounds:

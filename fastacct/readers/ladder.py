@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from fastacct.core.inputs import Cells, Codes
 from fastacct.core.relations import Relation
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell_job import DELTA, EPSILON, LOG_DELTA, TOP, Reading, status_within
+from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, LOG_DELTA, TOP, Reading, delta_from, status_within
 
 if TYPE_CHECKING:
     from fastacct.readers.cell import CellReader, Quantity
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 WHAT: Final = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses, and losses more than the line of mixtures."""
-
-
-TRIVIAL: Final = {"epsilon": 0.0, "delta": 0.0, "log_delta": -math.inf}
+TRIVIAL: Final = {quantity: BOTTOM[what] for quantity, what in WHAT.items()}
 """What says nothing from below."""
 
 
@@ -69,10 +67,14 @@ class Step(NamedTuple):
     counts: bool
 
 
-class _One(NamedTuple):
-    """A question at one target."""
+_Asked = Literal["epsilon", "log_delta"]
+_ASKED: Final[dict[Quantity, _Asked]] = {"epsilon": "epsilon", "delta": "log_delta", "log_delta": "log_delta"}
 
-    quantity: Quantity
+
+class _One(NamedTuple):
+    """A question at one target; of delta its logarithm is asked."""
+
+    quantity: _Asked
     target: float
     upper: float
     enough: float
@@ -82,17 +84,22 @@ def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callab
     """A rung that is asked one target at a time; it refuses where it refuses all of them."""
 
     def every(cell: CellReader, question: Question) -> Said:
-        quantity, *columns, _ = question
-        low, high = _trivial(quantity, question.target.size)
+        quantity, target, upper, enough, _ = question
+        is_delta, asked = quantity == "delta", _ASKED[quantity]
+        low, high = _trivial(asked, target.size)
+        if is_delta:
+            upper, enough = (np.log(np.maximum(ends, 5e-324)) for ends in (upper, enough))
         name, why = "", None
-        for i, each in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        for i, each in enumerate(zip(target.tolist(), upper.tolist(), enough.tolist(), strict=True)):
             try:
                 with cell.lock:
-                    low[i], high[i], name = ask(cell, _One(quantity, *each))
+                    low[i], high[i], name = ask(cell, _One(asked, *each))
             except OutOfReachError as error:
                 why = error
         if why and not name:
             raise why
+        if is_delta:
+            low, high = delta_from(low, high)
         return Said(low, high, _status(quantity, low, high), name, np.zeros(low.size, dtype=np.bool_))
 
     return every
@@ -105,7 +112,7 @@ def _trivial(quantity: Quantity, size: int) -> tuple[Cells, Cells]:
 
 def _status(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
     """Codes of intervals."""
-    within = status_within(lower, upper, quantity == "log_delta")
+    within = status_within(lower, upper, WHAT[quantity])
     return np.where(upper >= TOP[WHAT[quantity]], Status.NOT_MET, within).astype(np.uint8)
 
 
@@ -125,8 +132,7 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
     if cell.largest == math.inf:
         raise OutOfReachError("no pure guarantee is known")
     if one.quantity != "epsilon":
-        upper = _as_asked(one.quantity, log_below(cell.largest, one.target))
-        return TRIVIAL[one.quantity], upper, "pure guarantee"
+        return -math.inf, log_below(cell.largest, one.target), "pure guarantee"
     is_known = one.target == 0.0 and "losses" in cell.settings.rungs and not cell.is_bound
     return min(max(_reached(cell), 0.0), cell.largest) if is_known else 0.0, cell.largest, "pure guarantee"
 
@@ -156,15 +162,16 @@ def _upper(cell: CellReader, whole: Process, relation: Relation, quantity: Quant
 @_each
 def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """A record that is replaced is removed, and another one added: delta(2 e) <= (1 + exp(e)) delta'(e)."""
-    if not cell.has_mixtures or cell.relation != "replace_one" or one.quantity == "log_delta":
+    if not cell.has_mixtures or cell.relation != "replace_one":
         raise OutOfReachError("no record is replaced in a mixture")
 
     def read(at: float) -> float:
         return _upper(cell, cell.process, "add_remove", one.quantity, at)
 
     half = read(0.5 * one.target)
-    if one.quantity == "delta":
-        return 0.0, min(1.0, half * (1.0 + math.exp(min(0.5 * one.target, 700.0))) * (1.0 + 4e-15)), "removed and added"
+    if one.quantity == "log_delta":
+        upper = half + float(np.logaddexp(0.0, 0.5 * one.target))
+        return -math.inf, min(0.0, upper + 4e-15 * (1.0 + abs(upper))), "removed and added"
     for _ in range(12):  # up to e with epsilon'(delta / (1 + exp(e))) <= e
         times = 1.0 + math.exp(half) if half < 700.0 else math.inf
         if (needed := read(one.target / times * (1.0 - 4e-15))) <= half:
@@ -178,7 +185,7 @@ def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Sums of losses, listed or on a grid: the larger direction."""
     _refuse_mixtures(cell, one)
     # sums of mixtures take seconds there, and say little more than divergences
-    if cell.is_gaussian and one.quantity == "delta" and one.upper < 1e-250:
+    if cell.is_gaussian and one.quantity == "log_delta" and one.upper < -575.0:
         raise OutOfReachError("no grid tells so little from nothing")
     if one.quantity == "epsilon":
         if cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
@@ -189,10 +196,13 @@ def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
         if before < one.target and cell.is_on_grid:
             upper = min(upper, cell.larger("delta", before)[1])
         upper = max(upper, 5e-324)  # losses reach further than epsilon: what underflowed is not nothing
-    if one.quantity == "log_delta":
-        lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf
-        upper = min(math.log(upper) * (1.0 - 4e-16) + 4e-16, 0.0) if upper > 0.0 else -math.inf
-    return lower, upper, name
+    lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf
+    return lower, _log_above(upper), name
+
+
+def _log_above(delta: float) -> float:
+    """The logarithm of a delta, rounded up."""
+    return min(math.log(delta) * (1.0 - 4e-16) + 4e-16, 0.0) if delta > 0.0 else -math.inf
 
 
 def _refuse_mixtures(cell: CellReader, one: _One) -> None:
@@ -205,9 +215,9 @@ def _refuse_mixtures(cell: CellReader, one: _One) -> None:
 @_each
 def _quick(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Grids that take little time, from above."""
-    if one.quantity == "log_delta":
-        raise OutOfReachError("a coarse grid knows no logarithm")
-    return 0.0, cell.roughly(one.quantity, one.target, one.enough), "coarse grid"
+    if one.quantity == "epsilon":
+        return 0.0, cell.roughly("epsilon", one.target, one.enough), "coarse grid"
+    return -math.inf, _log_above(cell.roughly("delta", one.target, math.exp(min(one.enough, 0.0)))), "coarse grid"
 
 
 @_each
@@ -217,17 +227,9 @@ def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     if one.quantity == "epsilon":
         upper = cell.renyi.epsilon(one.target, one.upper)
     else:
-        known = one.upper if one.quantity == "log_delta" else math.log(max(one.upper, 5e-324))
-        upper = _as_asked(one.quantity, cell.renyi.log_delta(one.target, known))
+        upper = cell.renyi.log_delta(one.target, one.upper)
     order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
     return TRIVIAL[one.quantity], upper, f"Rényi divergence{order}"
-
-
-def _as_asked(quantity: Quantity, log_delta: float) -> float:
-    """An upper bound of log delta, or of delta."""
-    if quantity == "log_delta":
-        return log_delta
-    return min(1.0, math.exp(log_delta) * (1.0 + 1e-15) + 5e-324 * (log_delta > -math.inf))
 
 
 def log_below(largest: float, epsilon: float) -> float:

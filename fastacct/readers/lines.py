@@ -16,9 +16,9 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell_job import DELTA
 from fastacct.readers.contour import Contour
 from fastacct.readers.job import delta_of, owners
+from fastacct.readers.nearby import DELTA
 
 _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
 _PLACES: Final = [-710.0, *(-place for place in _TRIED[::-1]), 0.0, *_TRIED, 710.0]

@@ -6,7 +6,6 @@ with the order, so that one slightly above 1 bounds it from above where that is 
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Final
 
@@ -16,9 +15,8 @@ from fastacct.core.bounds import Bounds, Status, meet, status_of
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
-from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process, cell_divergence, cell_pure_epsilon
-from fastacct.readers.job import Ask, delta_of, exact, owners
+from fastacct.readers.job import Ask, delta_of, exact, owners, per_cell
 from fastacct.readers.moments import divergence_bounds
 from fastacct.readers.renyi import merged_runs
 from fastacct_ext import _kernels
@@ -30,70 +28,32 @@ _ABOVE_ONE: Final = 2.0 ** -np.array([52.0, 40.0, 30.0, 23.0, 17.0, 12.0, 9.0])
 def divergences(
     job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, *, only_upper: bool
 ) -> Bounds:
-    """Bounds at the orders; the lower ones are 0 where only upper ones are asked for.
-
-    The kernel's are of direction remove, the larger one: of a sample's direction add they are bounds from above alone.
-    """
-    bounds = _of_larger(job, orders, shape, relation, threads, only_upper)
-    if not job.sampled(relation) and not job.tight:
-        status = np.maximum(bounds.status, np.where(np.asarray(bounds.upper) > 0.0, Status.LOOSE, Status.TIGHT))
-        bounds = Bounds(np.zeros(shape), bounds.upper, status.astype(np.uint8))
-    if not (orders == np.inf).any() and relation != "add":
-        return bounds
-    direct = job.decompose(relation)
-    if (orders == np.inf).any() or direct.is_gaussian:
-        largest = _largest(direct, relation, threads).ravel()[owners(job.shape, shape)].reshape(shape)
-        upper = np.where((orders == np.inf) | direct.is_gaussian, np.minimum(bounds.upper, largest), bounds.upper)
+    """Bounds at the orders; the lower ones are 0 where only upper ones are asked for."""
+    direct, owner = job.decompose(relation), owners(job.shape, shape).reshape(shape)
+    ends = (orders == 1.0) | (orders == np.inf)
+    bounds = _between(direct, np.where(ends, 2.0, orders), shape, relation, threads, only_upper)
+    if ends.any():
+        columns = tuple(np.array(column) for column in bounds)  # the kernel's may not be written
+        for order, of_cells in ((1.0, _at_one), (np.inf, _largest)):
+            if (mine := np.broadcast_to(orders == order, shape)).any():
+                for column, values in zip(columns, of_cells(direct, relation, threads), strict=True):
+                    column[mine] = np.ravel(values)[owner[mine]]
+        bounds = Bounds(*columns)
+    if relation == "add" and direct.is_gaussian:  # no divergence is above the largest loss
+        upper = np.minimum(bounds.upper, np.ravel(_largest(direct, relation, threads).upper)[owner])
         lower = np.minimum(bounds.lower, upper)
         bounds = Bounds(lower, upper, np.where(upper < bounds.upper, status_of(lower, upper), bounds.status))
-    if only_upper or relation != "add":
-        return bounds
-    sampled = np.zeros(job.shape, dtype=np.bool_)
-    for _, rate, count in _runs(direct, relation):
-        sampled |= ((rate > 0.0) & (rate < 1.0) & (count > 0.0)).reshape(job.shape)
-    sure = ~sampled.ravel()[owners(job.shape, shape)].reshape(shape)
-    upper, status = np.asarray(bounds.upper), np.asarray(bounds.status)
-    lower = np.where(sure, bounds.lower, 0.0)
-    return Bounds(lower, upper, np.where(sure | (upper == np.inf), status, status_of(lower, upper)).astype(np.uint8))
-
-
-def _largest(whole: Process, relation: Relation, threads: int) -> Cells:
-    """The largest loss of each cell, epsilon at delta 0: no divergence is above it."""
-    if not whole.sampled(relation):
-        ask = Ask("epsilon", np.zeros(whole.shape), whole.shape, relation, threads, only_upper=True)
-        return np.asarray(exact(whole, ask).upper)
-    total = np.zeros(math.prod(whole.shape))
-    with np.errstate(divide="ignore"):
-        for sigma, rate, count in _runs(whole, relation):
-            bound = -np.log1p(-rate) * (1.0 + 4e-15) if relation == "add" else np.inf
-            is_used = (sigma < np.inf) & (rate > 0.0) & (count > 0.0)
-            total = total + np.where(is_used, np.maximum(count, 1.0) * bound, 0.0)
-    return np.asarray(total) * (1.0 + 4e-15)
-
-
-def _runs(whole: Process, relation: Relation) -> list[Run]:
-    return sampled.runs if (sampled := whole.sampled(relation)) else []
-
-
-def _of_larger(
-    job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, only_upper: bool
-) -> Bounds:
-    special = (orders == 1.0) | (orders == np.inf)
-    if not special.any():
-        return _between(job, orders, shape, relation, threads, only_upper)
-    direct = job.decompose(relation)
-    finite = _between(direct, np.where(special, 2.0, orders), shape, relation, threads, only_upper)
-    out = [np.array(column) for column in finite]  # the kernel's may not be written
-    order_of, owner = np.broadcast_to(orders, shape), owners(job.shape, shape).reshape(shape)
-    for order in (1.0, np.inf):
-        mine = order_of == order
-        if mine.any():
-            flat = _at_one(direct, relation, threads) if order == 1.0 else _at_infinity(direct, relation)
-            for column, values in zip(out, flat, strict=True):
-                column[mine] = values[owner[mine]]
     if only_upper:
-        out[0][...] = 0.0
-    return Bounds(*out)
+        return bounds._replace(lower=np.zeros(shape))
+    if not job.sampled(relation) and not job.tight:
+        status = np.maximum(bounds.status, np.where(np.asarray(bounds.upper) > 0.0, Status.LOOSE, Status.TIGHT))
+        return Bounds(np.zeros(shape), bounds.upper, status.astype(np.uint8))
+    return bounds
+
+
+def _largest(whole: Process, relation: Relation, threads: int) -> Bounds:
+    """The largest loss of each cell: epsilon at delta 0."""
+    return exact(whole, Ask("epsilon", np.zeros(whole.shape), whole.shape, relation, threads))
 
 
 def _at_one(whole: Process, relation: Relation, threads: int) -> Bounds:
@@ -107,37 +67,31 @@ def _at_one(whole: Process, relation: Relation, threads: int) -> Bounds:
     return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), status).astype(np.uint8))
 
 
-def _at_infinity(whole: Process, relation: Relation) -> Bounds:
-    """Largest losses of all cells (flat arrays)."""
-    upper = np.array([cell_pure_epsilon(cell, relation) for cell in whole.cells()])
-    released = np.zeros(upper.size, dtype=np.bool_)  # by Gaussian noise: its loss is unbounded, but of "add"
-    if relation != "add":
-        for sigma, rate, count in _runs(whole, relation):
-            released |= (sigma < np.inf) & (rate > 0.0) & (count > 0.0)
-    lower = np.where(released & (upper == np.inf), np.inf, 0.0)
-    status = np.where(upper == np.inf, Status.NOT_MET, np.where(upper > 0.0, Status.LOOSE, Status.TIGHT))
-    return Bounds(lower, upper, status.astype(np.uint8))
-
-
 def _between(
     job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, only_upper: bool
 ) -> Bounds:
-    """At orders above 1 that are finite."""
-    sampled = job.sampled(relation)
-    if sampled and (run := sampled.run):
-        return _of_run(*run, orders, shape, threads, only_upper)
-    lower, upper, status = np.zeros(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
-    owner, order_of = owners(job.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
-    cells = iter(()) if sampled else job.decompose(relation).cells()
-    for index in range(math.prod(job.shape)):
-        mine = owner == index
-        asked = np.ascontiguousarray(order_of[mine])
-        if sampled:
-            bounds = _of_runs(merged_runs(sampled.runs, index), asked, threads, only_upper)
-        else:
-            bounds = _of_losses(next(cells), asked, relation, only_upper)
-        lower[mine], upper[mine], status[mine] = bounds
-    return Bounds(lower, upper, status)
+    """At orders above 1 that are finite.
+
+    The kernel's are of direction remove, the larger one: of a sample's direction add they are bounds from above alone.
+    """
+    if (sampled := job.sampled(relation)) is None:
+        cells = [*job.cells()]
+        return per_cell(job.shape, orders, shape, lambda i, own: _of_losses(cells[i], own, relation, only_upper))
+    runs = sampled.runs
+    if run := sampled.run:
+        bounds = _of_run(*run, orders, shape, threads, only_upper)
+    else:
+        bounds = per_cell(
+            job.shape, orders, shape, lambda i, own: _of_runs(merged_runs(runs, i), own, threads, only_upper)
+        )
+    if only_upper or relation != "add":
+        return bounds
+    is_drawn = np.zeros(job.shape, dtype=np.bool_)
+    for _, rate, count in runs:
+        is_drawn |= ((rate > 0.0) & (rate < 1.0) & (count > 0.0)).reshape(job.shape)
+    lower = np.where(is_drawn, 0.0, bounds.lower)
+    status = np.where(is_drawn & (bounds.upper < np.inf), status_of(lower, bounds.upper), bounds.status)
+    return Bounds(lower, bounds.upper, status.astype(np.uint8))
 
 
 def _of_losses(cell: Cell, orders: Cells, relation: Relation, only_upper: bool) -> Bounds:

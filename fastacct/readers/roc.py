@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from fastacct.core.bounds import Status, meet, status_of
 from fastacct.core.inputs import PAD, Cells
-from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, THRESHOLD, Reading
+from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.contour import REVERSE, Contour, Index
+from fastacct.readers.nearby import EPSILON, LOG_DELTA, THRESHOLD, Reading
 from fastacct_ext._kernels import Directions
 
 _WORSE: Final = 1.0 - 1e-9
@@ -125,8 +126,7 @@ class _Direction:
     def _one_way(self, cells: Index, t: Cells, way: Directions) -> Reading:
         if way != BOTH or self.job.is_mirrored:
             return self.job.read(cells, t, LOG_DELTA, way, self.threads)
-        a, b = (self.job.read(cells, t, LOG_DELTA, d, self.threads) for d in (REMOVE, ADD))
-        return Reading(np.maximum(a.lower, b.lower), np.maximum(a.upper, b.upper), np.maximum(a.status, b.status))
+        return Reading.larger(*(self.job.read(cells, t, LOG_DELTA, d, self.threads) for d in (REMOVE, ADD)))
 
     def value(self, at: Index, e: Cells) -> Rates:
         """Bounds of V(e) and 1 - V(e); of all upper ones, that are bounds of the minimum, the best is kept."""

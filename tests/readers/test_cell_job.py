@@ -8,7 +8,7 @@ from mpmath import mp, mpf
 
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.mixture_moments import mixture_divergences, mixture_moments
-from fastacct.readers import cell_job
+from fastacct.readers import cell_job, nearby
 
 WEIGHTS, MEANS = (0.625, 0.25, 0.125), (0, 1, 2)
 
@@ -35,10 +35,10 @@ def test_weights_that_are_off_move_epsilon(off, epsilon):
     job = cell_job.job_of([(told(off), 1.0)])
     with mp.workdps(25):
         truth = delta_of(epsilon)
-        found = cell_job.read_job(job, np.array([epsilon]), cell_job.DELTA, cell_job.REMOVE)
+        found = cell_job.read_job(job, nearby.both(np.array([epsilon])), nearby.DELTA, cell_job.REMOVE)
         assert found.lower[0] <= truth <= found.upper[0]
         assert found.upper[0] - found.lower[0] <= 1e-4 * truth
-        found = cell_job.read_job(job, np.array([float(truth)]), cell_job.EPSILON, cell_job.REMOVE)
+        found = cell_job.read_job(job, nearby.both(np.array([float(truth)])), nearby.EPSILON, cell_job.REMOVE)
         assert found.lower[0] <= epsilon <= found.upper[0]
 
 

@@ -18,7 +18,7 @@ from fastacct.epsilon import (
 )
 from fastacct.mechanisms import Gaussian, GaussianMixture
 from fastacct.mechanisms.process import Process
-from fastacct.readers import cell_job, contour, infinite
+from fastacct.readers import cell_job, contour, infinite, nearby
 
 SAMPLED = Gaussian(noise_multiplier=1.0).poisson(sample_rate=0.05)
 
@@ -200,19 +200,19 @@ def test_thousands_of_different_gaussians_lose_nothing():
 def test_a_delta_beside_hardly_any_lost_mass_is_read_once(monkeypatch):
     read, call, asked = infinite.read_job, cell_job._call, []
 
-    def noted(job, target, what, directions, *rest):
-        asked.append(("job", target.size))
-        return read(job, target, what, directions, *rest)
+    def noted(job, target, what, directions, **rest):
+        asked.append(("job", target.shape))
+        return read(job, target, what, directions, **rest)
 
     def called(job, target, what, directions):
-        asked.append(("kernel", target.size))
+        asked.append(("kernel", target.shape))
         return call(job, target, what, directions)
 
     monkeypatch.setattr(infinite, "read_job", noted)
     monkeypatch.setattr(cell_job, "_call", called)
     job = Gaussian(1.92).with_replacement(24, 1000).group(3) * 3
     line = contour.Contour.of(job.decompose("zero_out"), "zero_out")
-    found, _ = line.read_cell(0, np.array([2.0]), cell_job.DELTA, only_upper=True)
+    found, _ = line.read_cell(0, np.array([2.0]), nearby.DELTA, only_upper=True)
     assert 0.0 < found.upper[0] < 1.0
-    # the epsilons of both bounds are one number, and those of rounded weights are asked in one call
-    assert asked == [("job", 1), ("kernel", 2)]
+    # both bounds, each at an epsilon of its own, are asked in one call
+    assert asked == [("job", (2, 1)), ("kernel", (2, 1))]

@@ -53,3 +53,20 @@ def test_what_is_lost_is_all_of_delta_where_nothing_else_is(lost):
     assert fa.delta_lower(job, epsilon=50.0) <= 2.0 * lost
     assert fa.log_delta_bounds(job, epsilon=50.0).upper >= math.log(2.0) + math.log(lost)
     assert fa.epsilon(job, delta=lost) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [30.0, 39.0, 60.0, 1000.0])
+def test_a_direction_that_loses_nothing_has_deltas_below_all_numbers(epsilon):
+    """Of a table and a Gaussian: delta is more than nothing, and its logarithm a number."""
+    job = fa.from_pmf([0.5, 0.5, 0.0], [0.4, 0.5, 0.1]) + fa.Gaussian(1.0)
+    with mp.workdps(40):
+        truth = mpf(0)
+        for p, q in ((mpf(0.5), mpf(0.4)), (mpf(0.5), mpf(0.5))):
+            at = epsilon - mp.log(p / q)
+            truth += p * (mp.ncdf(mpf(1) / 2 - at) - mp.exp(at) * mp.ncdf(-mpf(1) / 2 - at))
+        log_truth = float(mp.log(truth))
+    found = fa.log_delta_bounds(job, epsilon=epsilon, neighbors="remove")
+    assert found.lower <= log_truth <= found.upper
+    assert found.upper - found.lower < 1e-6
+    assert fa.delta(job, epsilon=epsilon, neighbors="remove") >= float(truth)
+    assert fa.delta(job, epsilon=epsilon, neighbors="remove") > 0.0

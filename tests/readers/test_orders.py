@@ -72,6 +72,23 @@ def test_the_infinite_order_is_the_largest_loss():
     assert fa.rdp_bounds(fa.Gaussian(math.inf), math.inf) == (0.0, 0.0, fa.Status.TIGHT)
 
 
+@pytest.mark.parametrize(
+    ("job", "neighbors", "largest"),
+    [
+        (fa.Laplace(2.0) * 3, "add_remove", 1.5),
+        (fa.Laplace(2.0).poisson(0.1), "remove", math.log1p(0.1 * math.expm1(0.5))),
+        (fa.Gaussian(1.0).poisson(0.1) * 10, "add", -10.0 * math.log1p(-0.1)),
+        (fa.Gaussian(1.0).poisson(0.1) * 10, "remove", math.inf),
+        (fa.Gaussian(1.0).poisson(0.1).group(2) * 3, "remove", math.inf),
+    ],
+)
+def test_the_infinite_order_is_known_from_below_too(job, neighbors, largest):
+    lower, upper, _ = fa.rdp_bounds(job, [math.inf], neighbors=neighbors)
+    assert lower[0] <= largest * (1.0 + 1e-15)
+    assert upper[0] >= largest * (1.0 - 1e-15)
+    assert upper[0] == lower[0] or upper[0] - lower[0] < 1e-6 * upper[0]
+
+
 def test_the_ends_stand_in_arrays():
     orders = np.array([1.0, 1.5, 2.0, math.inf])
     job = fa.Gaussian([[1.0], [2.0]]).poisson(0.1) * 10

@@ -8,8 +8,8 @@ import pytest
 from fastacct.epsilon import delta_bounds, epsilon
 from fastacct.gdp import _search, gdp
 from fastacct.mechanisms import Gaussian
-from fastacct.readers.cell_job import LOG_DELTA
 from fastacct.readers.contour import Contour
+from fastacct.readers.nearby import LOG_DELTA
 from fastacct.tradeoff import (
     tradeoff,
     tradeoff_bounds,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.readers.cell_job import EPSILON
 from fastacct.readers.contour import Contour
+from fastacct.readers.nearby import EPSILON
 from fastacct.run import rate_of_batch, steps_of_epochs
 
 SET = {"records": 60_000, "batch_size": 256, "epochs": 60}

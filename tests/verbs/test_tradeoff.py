@@ -15,7 +15,7 @@ from fastacct.epsilon import delta
 from fastacct.gdp import gdp
 from fastacct.mechanisms import Gaussian, GaussianMixture
 from fastacct.mechanisms.process import Process
-from fastacct.readers import attack, cell_job, contour, roc
+from fastacct.readers import attack, contour, nearby, roc
 from fastacct.tradeoff import (
     advantage,
     bayes_risk,
@@ -130,7 +130,7 @@ def test_the_oracle_sees_a_delta_that_is_a_thousandth_too_small(monkeypatch):
 
     def smaller(self, cells, target, what, *rest, **kw):
         read = honest(self, cells, target, what, *rest, **kw)
-        return read._replace(lower=read.lower - 1e-3, upper=read.upper - 1e-3) if what == cell_job.LOG_DELTA else read
+        return read._replace(lower=read.lower - 1e-3, upper=read.upper - 1e-3) if what == nearby.LOG_DELTA else read
 
     monkeypatch.setattr(contour.Contour, "read", smaller)
     with pytest.raises(AssertionError):
@@ -254,9 +254,9 @@ def test_what_cannot_be_certified_stays_on_the_safe_side():
 
 def test_where_nothing_is_known_the_bounds_are_trivial(monkeypatch):
     def unknown(self, cells, target, what, *rest, **kw):
-        low = -math.inf if what == cell_job.LOG_DELTA else 0.0
-        high = cell_job.TOP[what]
-        return cell_job.Reading(*(np.full(target.shape, x) for x in (low, high)), np.ones(target.shape, np.uint8))
+        low = -math.inf if what == nearby.LOG_DELTA else 0.0
+        high = nearby.TOP[what]
+        return nearby.Reading(*(np.full(target.shape, x) for x in (low, high)), np.ones(target.shape, np.uint8))
 
     monkeypatch.setattr(contour.Contour, "read", unknown)
     x = np.array([1e-9, 0.1, 0.9])
@@ -275,7 +275,7 @@ def test_a_hole_in_what_is_known_costs_nothing_but_tightness(monkeypatch):
 
     def holes(self, cells, target, what, *rest, **kw):
         read = honest(self, cells, target, what, *rest, **kw)
-        if what != cell_job.LOG_DELTA:
+        if what != nearby.LOG_DELTA:
             return read
         hole = (target > 0.3) & (target < 1.5)
         return read._replace(lower=np.where(hole, -np.inf, read.lower), upper=np.where(hole, 0.0, read.upper))

@@ -46,6 +46,20 @@ def test_import_loads_none_of_the_heavy_libraries():
     assert python(code)[:2] == (0, "[]")
 
 
+def test_import_loads_nothing_but_names():
+    code = "import numpy, __future__, sys; old = {*sys.modules}; import fastacct; print(sorted({*sys.modules} - old))"
+    assert python(code)[:2] == (0, "['fastacct', 'fastacct.core', 'fastacct.core.words']")
+
+
+@pytest.mark.parametrize("job", ["fa.Gaussian(1.0).poisson(0.01) * 1000", "fa.Gaussian(5.0) * 9 + fa.Laplace(9.0) * 3"])
+def test_a_first_answer_loads_nothing_that_it_does_not_need(job):
+    unused = ("concurrent.futures", "fastacct.gdp", "fastacct.sweep", "json", "logging", "numpy.ma", "tomllib")
+    code = (
+        f"import sys, fastacct as fa; fa.epsilon({job}, delta=1e-5); print([m for m in {unused!r} if m in sys.modules])"
+    )
+    assert python(code)[:2] == (0, "[]")
+
+
 def test_kernels_do_not_import_the_thin_layer():
     code = "import sys, fastacct_ext._kernels; print([m for m in ('fastacct', 'numpy') if m in sys.modules])"
     assert python(code)[:2] == (0, "[]")

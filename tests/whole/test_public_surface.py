@@ -1,7 +1,10 @@
 """What a user sees of the package: its names, its lazy modules, and its words for a missing optional library."""
 
+import ast
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +75,26 @@ def test_the_top_is_small_and_everything_else_stands_in_a_module_of_its_own():
         verb = name.removesuffix("_bounds").removesuffix("_lower")
         is_side = verb != name and verb in shown
         assert name in homes or is_side or name in ("log_delta", "log_delta_bounds", "divergence"), name
+
+
+def test_type_checkers_see_the_same_names():
+    """The lists that only they read, and the imports that only they follow."""
+    tree = ast.parse(Path(fa.__file__).read_text())
+    seen = [line for one in tree.body if isinstance(one, ast.If) and isinstance(one.test, ast.Name) for line in one.body]
+    names = {"accountants": fa.accountants, "mechanisms": fa.mechanisms}
+    lists = [one for one in seen if isinstance(one, ast.Assign | ast.AugAssign)]
+    exec(compile(ast.Module(lists, []), "lists", "exec"), names)
+    assert sorted(names["__all__"]) == sorted(fa.__all__)
+    for line in [one for one in seen if isinstance(one, ast.ImportFrom)]:
+        for name in line.names if line.names[0].name != "*" else ():
+            module = importlib.import_module(line.module)
+            assert getattr(fa, name.name) is getattr(module, name.name)
+
+
+@pytest.mark.parametrize("name", ["calibrate", "epsilon", "explain", "gdp", "privacy_loss", "tradeoff", "utility"])
+def test_a_verb_is_the_function_though_its_module_has_its_name(name):
+    code = f"import fastacct as fa, fastacct.{name}; print(callable(fa.{name}), fa.{name} is fastacct.{name})"
+    assert python(code) == "True True"
 
 
 def test_hidden_names_are_the_same_objects():

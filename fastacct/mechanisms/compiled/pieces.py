@@ -37,7 +37,8 @@ def _log_sums(rows: Cells) -> Cells:
 def pieces_at(made: Compiled) -> Pieces | None:
     """Points and slices in direction remove.
 
-    None where there is mass outside the domain, a loss without bound in it, or something narrower than a panel.
+    None where there is mass outside the domain, a loss without bound in it, something narrower than a panel, or a loss
+    that falls and rises.
     """
     low, high = float(made.table.edges[0]), float(made.table.edges[-1])
     fine = cut_evenly(low, high, made.breakpoints, made.panels)
@@ -70,8 +71,20 @@ def pieces_at(made: Compiled) -> Pieces | None:
     cut = np.append(np.isin(fine[1:-1], made.breakpoints), False)
     # where there is nothing the density falls to 0: those slices count, too
     mass, mean = np.where(seen, log_fine_q, _NOTHING), np.where(seen, mean, 0.0)
-    slices = np.stack([mass, mean, np.where(np.isfinite(gap), gap, 0.0), cut], axis=1)
-    points = np.stack([np.where(empty, 0.0, loss), log_weight, slip, fineness], axis=2).reshape(-1, 4)
+    gap = np.where(np.isfinite(gap), gap, 0.0)
+    slices = np.stack([mass, mean, gap, cut], axis=1)
+    points = np.stack([np.where(empty, -np.inf, loss), log_weight, slip, fineness], axis=2)
+    if gap.sum() < 0.0:  # kernels sort the points, which takes no time where losses rise
+        slices[:, 3] = np.roll(slices[:, 3], 1)
+        slices, points = slices[::-1], np.concatenate([points[::-1, 9::-1], points[::-1, :9:-1]], axis=1)
+    for rule in (points[:, :10], points[:, 10:]):
+        rising = np.maximum.accumulate(rule[..., 0].ravel()).reshape(rule.shape[:2])
+        rising = np.maximum(rising, rising[np.isfinite(rising)].min(initial=0.0))  # before the first: nothing
+        moved = np.where(np.isfinite(rule[..., 0]), rising - rule[..., 0], 0.0) / ROUNDING
+        if (moved > 4.0 * rule[..., 2] + 1e4 * (1.0 + np.abs(rising))).any():
+            return None
+        rule[..., 0], rule[..., 2] = rising, rule[..., 2] + moved  # rounding that is in no order costs sorting
     none = np.zeros((0, 4)), np.zeros((0, PANEL))
     p, q = ((0.0, 0.0 if largest < np.inf else _BEYOND) for _, largest in made.largest_loss)
-    return Pieces(*none, Table(locked(points), locked(np.ascontiguousarray(slices)), missed), Lost(p, q))
+    table = Table(locked(np.ascontiguousarray(points.reshape(-1, 4))), locked(np.ascontiguousarray(slices)), missed)
+    return Pieces(*none, table, Lost(p, q))

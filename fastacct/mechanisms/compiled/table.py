@@ -34,6 +34,7 @@ _SEARCHED: Final = (
 )
 _FAR: Final = -720.0
 _WIDEST: Final = 1e150
+_TILTS: Final = (0.0, 1.0, 4.0, 16.0, 64.0)
 _SMALL: Final = 10.0
 """Log of peak over density at an end of the domain, from which on the end is taken as a cut."""
 
@@ -92,6 +93,7 @@ def at_nodes(made: Compiled, edges: Cells, *sizes: int) -> tuple[Cells, Cells, C
 def table_of(made: Compiled) -> Table:
     """Panels of the whole domain; refused where they are not resolved or a density does not integrate to 1."""
     table = _panels(made, _edges(made))
+    table = _panels(made, _sharpened(table, 4 * made.panels))
     for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
         if math.fsum(error) > UNRESOLVED:
             worst = int(np.argmax(error))
@@ -170,6 +172,28 @@ def _edges(made: Compiled) -> Cells:
     edges = np.asarray(edges[np.append(True, apart)], dtype=np.float64)
     edges[-1] = high  # not the end itself
     return edges
+
+
+def _sharpened(table: Table, more: int) -> Cells:
+    """Edges of these panels, and about so many more where a sum of losses can feel how wide they are.
+
+    Panels as atoms are off by mass times width^2 of the loss, which is the same of all panels where their density is
+    the cube root of mass over width: for the masses as they are, and tilted to where small deltas are decided.
+    """
+    wide = table.high - table.low
+    known = (table.p > 1e-300) & (table.q > 1e-300) & np.isfinite(wide) & (wide > 0.0)
+    p, q, wide = np.log(table.p[known]), np.log(table.q[known]), np.log(wide[known])
+    share: Cells = np.zeros(p.size)
+    for one, other in ((p, q), (q, p)):
+        for tilt in _TILTS:
+            size = (one + tilt * (one - other) + 2.0 * wide) / 3.0
+            weight = np.exp(size - size.max(initial=-1e300))
+            share += weight / (2 * len(_TILTS) * weight.sum())
+    parts = np.ones(table.p.size, dtype=np.intp)
+    parts[known] += np.floor(more * share).astype(np.intp)
+    start, step = np.repeat(table.edges[:-1], parts), np.repeat(np.diff(table.edges) / parts, parts)
+    within = np.arange(start.size) - np.repeat(np.cumsum(parts) - parts, parts)
+    return np.append(start + within * step, table.edges[-1])
 
 
 def cut_evenly(low: float, high: float, breakpoints: Iterable[float], panels: int) -> Cells:

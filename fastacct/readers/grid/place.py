@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from fastacct.losses.loss import ROUNDING, Loss, Weighted, log_moment
+from fastacct.losses.loss import Weighted, log_moment
 from fastacct.readers.grid.window import Lower, Window
 
 
@@ -35,21 +34,6 @@ class Asked(NamedTuple):
     ease: float
     floor: float
     worst: tuple[float, float]
-
-
-def without_end(source: Loss, tail: float, *, is_upper: bool) -> Loss:
-    """Atoms without their largest losses, of a mass of `tail` at most: infinite from above, nowhere from below."""
-    if (atoms := source.as_atoms()) is None or tail == 0.0:
-        return source
-    order = np.argsort(-atoms.loss, kind="stable")
-    gone = np.cumsum(atoms.mass[order]) <= tail
-    if not gone.any() or gone.all():
-        return source
-    infinite, kept = atoms.infinite, np.sort(order[~gone])
-    if is_upper:
-        infinite = (infinite + float(np.sum(atoms.mass[order[gone]]))) * (1.0 + ROUNDING * (4.0 + order.size))
-    columns = {name: getattr(atoms, name)[kept] for name in ("loss", "loss_error", "mass")}
-    return replace(atoms, **columns, infinite=infinite)
 
 
 def more_levels(wanted: float, gap: float) -> int:

@@ -28,7 +28,7 @@ from fastacct.losses.loss import (
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels, without_end
+from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels
 from fastacct.readers.grid.window import Lower, Window
 
 _SMALLEST_TAIL: Final = 1e-299
@@ -44,6 +44,8 @@ _FINER: Final = 3
 _MOVES: Final = 3.5
 """How much further bounds move than they are from where finer grids bring them: 7 times for that much finer ones."""
 _HOPELESS: Final = 4
+_PART: Final = 8.0
+"""Where atoms' two sides differ by more than the tolerance, the grid adds such a part of that."""
 _MOST_LEVELS: Final = 60
 _COARSER: Final = 10
 _MOST_TILT: Final = 60.0
@@ -117,7 +119,7 @@ class Grid:
         """Whether a delta is so small that losses count that are left out at a place."""
         tail = self._place(index).tail
         return self._n_factors * tail > self._tolerance * delta and any(
-            without_end(part.upper, self._cut * tail, is_upper=True) is not part.upper for part in self._parts
+            part.upper.without_rare(self._cut * tail, is_upper=True) is not part.upper for part in self._parts
         )
 
     def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
@@ -154,7 +156,9 @@ class Grid:
         index, read, ease, floor, worst = asked
         (lower, upper), level = worst, self._level(ease)
         falls, before, finer = 0.5, math.inf, 1
-        is_last = level > self._finest(index) + _HOPELESS
+        if is_last := (left_apart := self._left_apart(index) / ease) > self._tolerance:
+            level += max(0, math.ceil(math.log2(_PART * self._tolerance / left_apart)))
+        is_last |= level > self._finest(index) + _HOPELESS
         for _ in range(_MAX_ROUNDS):
             known = lower, upper
             try:
@@ -181,6 +185,16 @@ class Grid:
             finer = left if is_last else _FINER if self._is_apart else more_levels(wanted, gap)
             level, before = level + finer, gap
         return judged(lower, upper, math.inf)
+
+    def _left_apart(self, index: int) -> float:
+        """By how much log delta from above and from below differ on any grid, where atoms themselves do; roughly."""
+        tilt, apart = self._tilt(index)[0], 0.0
+        for part in () if self._is_apart else self._parts:
+            above, below = part.upper.as_atoms(), part.lower.as_atoms()
+            if above and below and above.loss.size and below.loss.size:
+                moments = [log_moment([weighted(one, part.count)], tilt).value for one in (above, below)]
+                apart += moments[0] - moments[1]
+        return apart
 
     def _finest(self, index: int) -> int:
         """The level of the finest grid at a place."""
@@ -280,7 +294,7 @@ class Grid:
         effective = max(0.5 * (tilt + ends[1][0]), 1.0 / width if width > 0.0 else 0.0, 1e-3)
         spacing = math.sqrt(3.0 * tolerance / (self._n_factors * effective * (1.0 + effective)))
         floors = tuple(floor_of(one, tilt, log_budget - math.log(self._n_factors)) for one in self._sketches)
-        spans = [without_end(part.upper, self._cut * tail, is_upper=True).extent(tail) for part in self._parts]
+        spans = [part.upper.without_rare(self._cut * tail, is_upper=True).extent(tail) for part in self._parts]
         lengths = [max(high - max(low, floor), 0.0) for (low, high), floor in zip(spans, floors, strict=True)]
         whole = math.fsum(part.count * length for part, length in zip(self._parts, lengths, strict=True))
         window = min(2.2 * math.sqrt(-2.0 * log_budget) * width, whole)
@@ -306,7 +320,7 @@ class Grid:
         """Losses as a place needs them, how often they occur, and what they are moved up to."""
         for part, floor in zip(self._parts, place.floors, strict=True):
             source = part.upper if is_upper else part.lower
-            yield without_end(source, self._cut * place.tail, is_upper=is_upper), part.count, floor
+            yield source.without_rare(self._cut * place.tail, is_upper=is_upper), part.count, floor
 
     def _upper(self, place: Place, spacing: float, tilt: float) -> Window:
         used = self._used(place, is_upper=True)

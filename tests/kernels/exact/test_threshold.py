@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fastacct.mechanisms import Gaussian
-from fastacct.readers import cell_job, contour
+from fastacct.readers import cell_job, contour, nearby
 from tests.verbs.test_tradeoff import JOBS
 
 
@@ -18,11 +18,11 @@ def test_the_threshold_found_is_the_best_one(name, way):
 
     def value(e):
         at = np.zeros(fpr.size, dtype=np.intp)
-        reads = [job.read(at, np.abs(e), cell_job.LOG_DELTA, d, 1) for d in (directions, other)]
+        reads = [job.read(at, np.abs(e), nearby.LOG_DELTA, d, 1) for d in (directions, other)]
         ahead, turned = (np.exp(read.upper) for read in reads)
         return np.where(e >= 0.0, ahead + np.exp(e) * fpr, -np.expm1(e) + np.exp(e) * (turned + fpr))
 
-    best = job.read(np.zeros(fpr.size, dtype=np.intp), fpr, cell_job.THRESHOLD, directions, 1)
+    best = job.read(np.zeros(fpr.size, dtype=np.intp), fpr, nearby.THRESHOLD, directions, 1)
     least = value(best.lower)
     for step in (-0.1, -1e-3, 1e-3, 0.1):
         assert (least <= value(best.lower + step) * (1.0 + 1e-9)).all()
@@ -32,5 +32,5 @@ def test_the_threshold_found_is_the_best_one(name, way):
 def test_the_threshold_of_gaussian_noise_is_that_of_the_normal_distribution():
     fpr = np.array([1e-9, 1e-3, 0.2, 0.5, 0.9])
     job = contour.Contour(Gaussian(0.5) * 1, "add_remove")
-    found = job.read(np.zeros(fpr.size, dtype=np.intp), fpr, cell_job.THRESHOLD, cell_job.REMOVE, 1).lower
+    found = job.read(np.zeros(fpr.size, dtype=np.intp), fpr, nearby.THRESHOLD, cell_job.REMOVE, 1).lower
     assert found == pytest.approx(2.0 * stats.norm.isf(fpr) - 2.0, rel=0.0, abs=1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.readers import cell_job
+from fastacct.readers import cell_job, nearby
 from fastacct.readers.cell import CellReader
 from fastacct.samplers import draws
 
@@ -100,12 +100,12 @@ def test_bounds_without_some_numbers_of_draws_hold_for_all(steps, digits):
     job = cell_job.job_of([], [(pair.above.pieces(), float(steps))])
     near, lost = job.near(digits)
     assert 0.0 < lost < steps * 10.0**-digits
-    whole = cell_job._read(job._replace(near=None), np.array([0.01]), cell_job.EPSILON, cell_job.BOTH)
+    whole = cell_job._read(job._replace(near=None), nearby.both(np.array([0.01])), nearby.EPSILON, cell_job.BOTH)
     assert whole.status[0] == fa.Status.TIGHT
-    found = cell_job._by_near(near, lost, np.array([0.01]), cell_job.EPSILON, cell_job.BOTH)
+    found = cell_job._by_near(near, lost, nearby.both(np.array([0.01])), nearby.EPSILON, cell_job.BOTH)
     assert found.lower[0] <= whole.lower[0] * (1 + 1e-9)
     assert found.upper[0] >= whole.upper[0] * (1 - 1e-9)
-    alone = cell_job._read(near._replace(shift=0.0), np.array([0.01]), cell_job.EPSILON, cell_job.BOTH)
+    alone = cell_job._read(near._replace(shift=0.0), nearby.both(np.array([0.01])), nearby.EPSILON, cell_job.BOTH)
     assert alone.upper[0] < whole.lower[0], "what is left out matters here, and has to be counted"
 
 

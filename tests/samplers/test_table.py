@@ -1,0 +1,45 @@
+"""The table of samplers: its rows are what mechanisms, runs and files of jobs know."""
+
+import pytest
+
+import fastacct as fa
+from fastacct.batching import in_words
+from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.samplers.table import OF_ONE_SIZE, SAMPLERS, VERBS
+
+RUN = {"noise_multiplier": 2.0, "delta": 1e-5}
+WITH = {"batch_size": 10, "records": 1000, "epochs": 2, "at_most": 20, "bands": 4, "sample_rate": 0.01, "steps": 200}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_run_with_what_its_row_needs_is_answered_and_one_without_is_refused(name):
+    row = SAMPLERS[name]
+    rest = {} if row.is_by_epochs else {"steps": WITH["steps"]}
+    if not {"batch_size", "records"} <= {*row.needs}:
+        rest["sample_rate"] = WITH["sample_rate"]
+    needed = {key: WITH[key] for key in row.needs}
+    neighbors = row.drawn[0] if row.drawn else "add_remove"
+    assert 0.0 < fa.dpsgd.epsilon(**RUN, **rest, **needed, sampling=name, neighbors=neighbors) < 100.0
+    for key in row.needs:
+        with pytest.raises((TypeError, ValueError), match=key):
+            fa.dpsgd.epsilon(**RUN, **rest, **{k: v for k, v in needed.items() if k != key}, sampling=name)
+    assert in_words(name) == row.about
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_methods_of_the_table_are_those_of_gaussian_noise_and_other_noise_refuses_them(verb):
+    refused = SAMPLERS[verb].refused
+    given = dict.fromkeys(("batch_size", "draws", "steps"), 10) | {"records": 1000}
+    code = vars(Gaussian)[verb].__code__
+    settings = {name: value for name, value in given.items() if name in code.co_varnames}
+    if refused:
+        assert getattr(fa.Gaussian(2.0), verb)(**settings).made_by == verb
+        with pytest.raises(ValueError, match=f"^{refused} known for Gaussian noise only, not for Laplace"):
+            getattr(fa.Laplace(2.0), verb)(**settings)
+    assert verb in dir(fa.Laplace(2.0))
+
+
+def test_batches_of_one_size_are_told_by_whether_a_record_is_drawn_twice():
+    assert [SAMPLERS[name].adds_up for name in OF_ONE_SIZE] == [False, True]
+    twice = [fa.dpsgd.epsilon(**RUN, batch_size=10, records=1000, steps=9, sampling=name) for name in OF_ONE_SIZE]
+    assert twice[0] < twice[1], "a record that may come twice is known better"
