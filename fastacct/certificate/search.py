@@ -89,6 +89,11 @@ def turned(delta: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda y: 1 - y + y * delta(1 / y)
 
 
+def _under(delta: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What a delta is under its second distribution."""
+    return lambda y: delta(y) / y
+
+
 def _end(delta: Callable[[Any], Any], least: float) -> float:
     """A loss beyond which delta falls by at most `least`, hardly larger than needed."""
     from flint import arb, ctx
@@ -123,8 +128,8 @@ def _coarse(checker: Any, delta: Callable[[Any], Any], low: float, high: float) 
     first = math.floor(low / step) - 1
     p, _ = checker.masses(delta, arb(step), range(first, first + _COARSE + 3))
     with np.errstate(divide="ignore"):
-        log_mass = np.log([max(float(x.mid()), 0.0) for x in p])
-    return step * (first + np.arange(len(p))), log_mass
+        log_mass = np.log(np.array([max(float(x.mid()), 0.0) for x in p]))
+    return step * (first + np.arange(len(p), dtype=np.float64)), log_mass
 
 
 def _log_moments(parts: list[Release], tilts: Cells) -> Cells:
@@ -169,7 +174,7 @@ class Direction:
             delta, other = (delta, turned(delta)) if direction == "remove" else (turned(delta), delta)
             least = target * _LEFT_OUT / total
             largest, unit = _atoms(release, job["relation"], direction)
-            low, high = -_end(lambda y, other=other: other(y) / y, least), min(_end(delta, least), largest)
+            low, high = -_end(_under(other), least), min(_end(delta, least), largest)
             self.parts.append(Release(release["count"], low, high, unit, *_coarse(checker, delta, low, high)))
         up, down = (_log_moments(self.parts, sign * _TILTS) for sign in (1.0, -1.0))
         tops, lows = ((moments - math.log(target * _LEFT_OUT)) / _TILTS for moments in (up, down))
