@@ -155,6 +155,7 @@ def certify(
     job : Mechanism or Process, or a run by the keywords of `fastacct.dpsgd`
         Of plain numbers, taken as the decimals that they print as.  Gaussian, Laplace, discrete and Skellam
         noise, guarantees, tables, randomized response, Poisson subsampling of these, and what consists of them.
+        Not random allocation of more than one step: the engine alone answers for it.
     delta : float in [1e-60, 1]
     epsilon : float in [0, 500]
         One of the two.

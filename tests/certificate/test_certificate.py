@@ -169,6 +169,11 @@ def test_what_is_not_covered_is_refused_by_name(job: fa.Process, relation: str, 
         fa.certify(job, delta=1e-6, neighbors=relation)
 
 
+def test_random_allocation_is_said_to_rest_on_the_engine() -> None:
+    with pytest.raises(ValueError, match=r"the ratio of a random allocation is a mean of many.*rests on the engine"):
+        fa.certify(fa.Gaussian(1.0).allocation(10) * 2, delta=1e-6)
+
+
 def test_arguments() -> None:
     job = fa.Laplace(5.0) * 3
     with pytest.raises(TypeError, match="give delta"):
