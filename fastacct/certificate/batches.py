@@ -20,7 +20,7 @@ def above(x):  # the mass of a standard normal distribution
     return (x / arb(2).sqrt()).erfc() / 2
 
 
-def total(weighted):
+def total(weighted):  # of [(weight, anything)]
     return sum((weight for weight, _ in weighted), arb())
 
 
@@ -36,7 +36,7 @@ def mixture(noise, p, q):
         each = [(weight * (x * rise).exp(), mean) for weight, rise, mean in scaled[side]]
         return total(each), sum((one * mean for one, mean in each), arb())
 
-    def delta(y):
+    def delta(y):  # paragraph 1 of the head: a tangent, and how far above it delta may be
         if not y > least:
             known = 1 - y * total(q)
             return known if y <= least else known.union(1 - least * total(q))
@@ -66,12 +66,12 @@ def counts(first, ratio, most):
     return found
 
 
-def drawn(size, rate):
+def drawn(size, rate):  # binomial
     """Each with this probability."""
     return counts((1 - rate) ** size, lambda c: rate / (1 - rate) * (size - c) / (c + 1), size)
 
 
-def held(size, batch, records):
+def held(size, batch, records):  # hypergeometric
     """By a batch that is drawn without replacement."""
     first, left = arb(1), records - batch
     for i in range(size):
@@ -84,7 +84,7 @@ def staying(noise, chances):
     r, lacking = 1 - chances[0], 1 - sum(chances)
     of = [(weight, noise / (2 * c)) for c, weight in enumerate(chances) if c]  # N(2 c) and N(0) as N(1) and N(0)
 
-    def half(y):
+    def half(y):  # paragraph 2, for y >= 1
         x, at = (y - 1 + r) / r, ((y - 1 + r) / r).log()
         return lacking + sum(w * (above(s * at - 1 / (2 * s)) - x * above(s * at + 1 / (2 * s))) for w, s in of)
 

@@ -37,7 +37,7 @@ DIRECTIONS = {"remove": BOTH[:1], "add": BOTH[1:], "add_remove": BOTH, "zero_out
 beside = lambda name: import_module(f"{'.' * bool(__package__)}{name}", __package__)  # another file of this folder
 ball = lambda text: arb(exact(text))
 in_time = lambda value: require(process_time() - STARTED[0] < 600, "ten minutes were not enough") or value
-are_two = lambda pairs: all(type(pair) is list and len(pair) == 2 for pair in pairs)
+are_two = lambda pairs: all(type(pair) is list and len(pair) == 2 for pair in pairs)  # a word has places, too
 
 
 def require(truth, message):
@@ -52,7 +52,7 @@ def exact(text):
     return fmpq(*(Fraction(top) / Fraction(bottom or 1)).as_integer_ratio())
 
 
-def whole(value, name, low, high):
+def whole(value, name, low, high):  # no float, no true or false
     require(type(value) is int and low <= value <= high, f"{name} = {value!r:.60} is not whole, from {low} to {high}")
     return value
 

@@ -36,7 +36,7 @@ class Normals:
     def density(self, side, x):  # over that of N(0)
         return sum(w * (m * (2 * x - m) / (2 * self.noise**2)).exp() for w, m in side)
 
-    def integral(self, u, low, high):
+    def integral(self, u, low, high):  # of P^u Q^(1 - u), proved by Arb
         def density(z, analytic):
             p, q = self.density(self.p, z), self.in_time(self.density(self.q, z))
             if analytic and not (p.real > 0 and q.real > 0):
@@ -46,7 +46,7 @@ class Normals:
         small = arb(2) ** (16 - ctx.prec)
         return acb.integral(density, acb(low), acb(high), rel_tol=small, abs_tol=small) / self.scale
 
-    def moment(self, u):
+    def moment(self, u):  # M(u): paragraph 2 of the head
         off = arb(0, self.outside.upper())
         return self.integral(u, self.low, self.high) + acb(off, off)
 
