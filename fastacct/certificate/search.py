@@ -14,6 +14,8 @@ from fastacct.core.inputs import Cells
 
 Job = dict[str, Any]
 Plan = dict[str, Any]
+Delta = Callable[[Any], Any]
+"""delta over y, in balls."""
 
 _LEFT_OUT: Final = 1e-7
 """Of delta: what the lattices and the window may leave to the bounds of their ends."""
@@ -84,17 +86,17 @@ class Window(NamedTuple):
     tilt: float
 
 
-def turned(delta: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def turned(delta: Delta) -> Delta:
     """The delta of the other direction."""
     return lambda y: 1 - y + y * delta(1 / y)
 
 
-def _under(delta: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _under(delta: Delta) -> Delta:
     """What a delta is under its second distribution."""
     return lambda y: delta(y) / y
 
 
-def _end(delta: Callable[[Any], Any], least: float) -> float:
+def _end(delta: Delta, least: float) -> float:
     """A loss beyond which delta falls by at most `least`, hardly larger than needed."""
     from flint import arb, ctx
 
@@ -120,7 +122,7 @@ def _end(delta: Callable[[Any], Any], least: float) -> float:
     return high
 
 
-def _coarse(checker: Any, delta: Callable[[Any], Any], low: float, high: float) -> tuple[Cells, Cells]:
+def _coarse(checker: Any, delta: Delta, low: float, high: float) -> tuple[Cells, Cells]:
     """Losses, and logarithms of the masses there."""
     from flint import arb
 
