@@ -23,7 +23,7 @@ from fastacct.certificate.describe import releases, text_of
 from fastacct.certificate.search import FIRST, MOST_PLACES, Direction, added_up
 from fastacct.certificate.search_line import Lines
 from fastacct.core.extras import import_extra
-from fastacct.core.files import atomic_output
+from fastacct.core.files import atomic_output, text_in
 from fastacct.core.inputs import Domain, as_number
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.version import __version__
@@ -99,7 +99,7 @@ class Certificate:
         """
         try:
             return str(_checker().proved(self.text))
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as error:
             raise ValueError(f"not proved: {type(error).__name__}: {error}") from None
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -132,10 +132,7 @@ def read_certificate(path: str | os.PathLike[str]) -> Certificate:
     >>> fa.read_certificate(path).verify().startswith("proved: epsilon <= 1.99")
     True
     """
-    path = Path(path)
-    if path.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"{path} has more than {_MOST_BYTES} bytes: no certificate is as long")
-    return Certificate(path.read_text(encoding="utf-8"))
+    return Certificate(text_in(path, _MOST_BYTES))
 
 
 @verb({})
@@ -158,6 +155,7 @@ def certify(
     job : Mechanism or Process, or a run by the keywords of `fastacct.dpsgd`
         Of plain numbers, taken as the decimals that they print as.  Gaussian, Laplace, discrete and Skellam
         noise, guarantees, tables, randomized response, Poisson subsampling of these, and what consists of them.
+        Not random allocation of more than one step: the engine alone answers for it.
     delta : float in [1e-60, 1]
     epsilon : float in [0, 500]
         One of the two.

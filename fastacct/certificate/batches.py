@@ -16,16 +16,11 @@ takes the place of another one, which moves the sum by up to 2.  docs/algorithms
 from flint import arb, ctx
 
 
-def require(truth, message):
-    if not truth:
-        raise ValueError(message)
-
-
 def above(x):  # the mass of a standard normal distribution
     return (x / arb(2).sqrt()).erfc() / 2
 
 
-def total(weighted):
+def total(weighted):  # of [(weight, anything)]
     return sum((weight for weight, _ in weighted), arb())
 
 
@@ -41,7 +36,7 @@ def mixture(noise, p, q):
         each = [(weight * (x * rise).exp(), mean) for weight, rise, mean in scaled[side]]
         return total(each), sum((one * mean for one, mean in each), arb())
 
-    def delta(y):
+    def delta(y):  # paragraph 1 of the head: a tangent, and how far above it delta may be
         if not y > least:
             known = 1 - y * total(q)
             return known if y <= least else known.union(1 - least * total(q))
@@ -71,12 +66,12 @@ def counts(first, ratio, most):
     return found
 
 
-def drawn(size, rate):
+def drawn(size, rate):  # binomial
     """Each with this probability."""
     return counts((1 - rate) ** size, lambda c: rate / (1 - rate) * (size - c) / (c + 1), size)
 
 
-def held(size, batch, records):
+def held(size, batch, records):  # hypergeometric
     """By a batch that is drawn without replacement."""
     first, left = arb(1), records - batch
     for i in range(size):
@@ -89,7 +84,7 @@ def staying(noise, chances):
     r, lacking = 1 - chances[0], 1 - sum(chances)
     of = [(weight, noise / (2 * c)) for c, weight in enumerate(chances) if c]  # N(2 c) and N(0) as N(1) and N(0)
 
-    def half(y):
+    def half(y):  # paragraph 2, for y >= 1
         x, at = (y - 1 + r) / r, ((y - 1 + r) / r).log()
         return lacking + sum(w * (above(s * at - 1 / (2 * s)) - x * above(s * at + 1 / (2 * s))) for w, s in of)
 
@@ -102,54 +97,54 @@ def staying(noise, chances):
     return delta
 
 
-def places(release, exact, whole):
+def places(release, read):
     """Noise, the chances that 0, 1, ... of a group are drawn, and how far each moves the sum."""
-    noise, size, rate = arb(exact(release["gaussian"])), whole(release.get("group", 1), "group", 1, 10**4), arb(1)
+    noise, size = read.ball(release["gaussian"]), read.whole(release.get("group", 1), "group", 1, 10**4)
     pair = next((name for name in ("fixed", "draws") if name in release), None)
-    require(set(release) <= {"count", "gaussian", "group", pair or "poisson", "at_most"}, "drawn in two ways")
+    read.require(set(release) <= {"count", "gaussian", "group", pair or "poisson", "at_most"}, "drawn in two ways")
     if pair:
-        drawn_of, records = (whole(number, pair, 1, 10**9) for number in release[pair])
-        require(size + (drawn_of if pair == "fixed" else 1) <= records, "there are too few records")
+        drawn_of, records = (read.whole(number, pair, 1, 10**9) for number in release[pair])
+        read.require(size + (drawn_of if pair == "fixed" else 1) <= records, "there are too few records")
         return noise, held(size, drawn_of, records) if pair == "fixed" else drawn(drawn_of, arb(size) / records), 2
     if "poisson" not in release:
         return noise, [arb()] * size + [arb(1)], 1
-    rate = arb(exact(release["poisson"]))
-    require(rate > 0 and rate < 1, "poisson")
+    rate = read.ball(release["poisson"])
+    read.require(rate > 0 and rate < 1, "poisson")
     return noise, drawn(size, rate), 1
 
 
-def normals(release, relation, exact, whole):
+def normals(release, relation, read):
     """Noise, and P and Q as [(weight, mean)]."""
     if "mixture" in release:
-        require(set(release) == {"count", "mixture", "p", "q"} and relation != "replace_one", "not a mixture like that")
-        p, q = ([(arb(exact(weight)), exact(mean)) for weight, mean in release[side]] for side in "pq")
-        require(all(sum(exact(weight) for weight, _ in release[side]) <= 1 for side in "pq"), "weights are more than 1")
-        require(max(mean for _, mean in p) > 0, "P of a mixture is at 0")
-        return arb(exact(release["mixture"])), p, [(weight, -mean) for weight, mean in q]
-    noise, chances, far = places(release, exact, whole)
-    require(far == 1 or relation in ("add_remove", "add", "remove"), "its records keep their places")
+        known = set(release) == {"count", "mixture", "p", "q"} and relation != "replace_one"
+        read.require(known and read.are_two(release["p"] + release["q"]), "not a mixture like that")
+        sides = [[[*map(read.exact, one)] for one in release[side]] for side in "pq"]
+        read.require(all(sum(weight for weight, _ in side) <= 1 for side in sides), "weights are more than 1")
+        p, q = ([(arb(weight), mean) for weight, mean in side] for side in sides)
+        read.require(max(mean for _, mean in p) > 0 and len(p) * len(q) < 10**5, "P is at 0, or there are too many")
+        return read.ball(release["mixture"]), p, [(weight, -mean) for weight, mean in q]
+    noise, chances, far = places(release, read)
+    read.require(far == 1 or relation in ("add_remove", "add", "remove"), "its records keep their places")
     p = [(weight, far * c) for c, weight in enumerate(chances) if weight > 0]
     return noise, p, [(weight, -mean) for weight, mean in p] if relation == "replace_one" else [(arb(1), 0)]
 
 
-def one_batch(release, relation, exact, whole):
-    """delta(y) of a release; `exact` and `whole` read numbers."""
+def one_batch(release, relation, read):
+    """delta(y) of a release; `read` is the program, which reads numbers."""
     stays = relation in ("replace_one", "zero_out")
     if stays and ("fixed" in release or "draws" in release):
-        require("at_most" not in release, "drawn in two ways")
-        return staying(*places(release, exact, whole)[:2])
-    own = mixture(*normals(release, relation, exact, whole))
+        read.require("at_most" not in release, "drawn in two ways")
+        return staying(*places(release, read)[:2])
+    own = mixture(*normals(release, relation, read))
     if "at_most" not in release:
         return own
-    (most, records), rate = release["at_most"], arb(exact(release["poisson"]))
-    require(
-        release.get("group", 1) == 1 and whole(most, "at_most", 1, 10**9) < whole(records, "at_most", 2, 10**9),
-        "at_most",
-    )
+    (most, records), rate = release["at_most"], read.ball(release["poisson"])
+    fewer = read.whole(most, "at_most", 1, 10**9) < read.whole(records, "at_most", 2, 10**9)
+    read.require(release.get("group", 1) == 1 and fewer, "at_most")
     tau, more = (rate.beta_lower(b, records - most, regularized=True) for b in (most, most + 1))
     kept = most * more / (records * tau)  # of the record, given that so many others were drawn; never more than `rate`
     kept = kept.min(rate) if kept.is_finite() else rate
     p = [(1 - kept, 0), (kept, 2)]
-    noise = arb(exact(release["gaussian"]))
+    noise = read.ball(release["gaussian"])
     other = staying(noise, [1 - kept, kept]) if stays else mixture(noise, p, [(arb(1), 0)])
     return lambda y: (1 - tau) * own(y) + tau * other(y)

@@ -5,8 +5,8 @@ hockey-stick divergence of two distributions, the largest P(S) - y Q(S) over all
 convex in y, falls, and its slope is at least -1.  The proof has five steps.
 
 1. One release: delta(y) in closed form, or as a sum over outputs; of random batches in `batches.py` beside this file.
-2. Chords: delta lies below its chords between y = exp(k h), low <= k <= high, below a line of slope -1 left of them,
-   below a constant right of them.  These are the delta of masses at the losses k h, and of a mass at infinity.
+2. Chords: delta lies below its chords between some y = exp(k h), below a line of slope -1 left of them, below a
+   constant right of them.  These are the delta of masses at the losses k h, and of a mass at infinity.
 3. Composition: the delta of several releases grows with that of each (Zhu, Dong, Wang 2022), so losses drawn from these
    masses have a sum whose delta is at least that of the job.
 4. The sum is a cyclic convolution over n places: what falls outside of a window of n places is added inside, where it
@@ -22,29 +22,27 @@ import sys
 from bisect import bisect_left
 from fractions import Fraction
 from importlib import import_module
+from os.path import isfile
 from time import process_time
 
 from flint import acb, arb, ctx, fmpq
 
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,400})?(e-?[0-9]{1,3})?(/[0-9]{1,40})?")
-KINDS = {"gaussian", "laplace", "discrete_gaussian", "geometric", "skellam", "response", "guarantee", "table"}
-BATCHES = {"group", "fixed", "draws", "at_most", "mixture", "p", "q"}  # batches.py has them
+WORDS = {"format", "by", "relation", "releases", "delta", "epsilon", "proof"}
+BATCHES, WHOLE = {"group", "fixed", "draws", "at_most", "p", "q"}, {"sensitivity", "reach"}  # what else may be said
+KINDS = {"gaussian": BATCHES, "mixture": BATCHES, "discrete_gaussian": WHOLE, "geometric": WHOLE, "skellam": WHOLE}
+KINDS |= {kind: set() for kind in ("laplace", "table", "response", "guarantee")}
 BOTH, STARTED = ["remove", "add"], [0.0]
 DIRECTIONS = {"remove": BOTH[:1], "add": BOTH[1:], "add_remove": BOTH, "zero_out": BOTH, "replace_one": BOTH}
+beside = lambda name: import_module(f"{'.' * bool(__package__)}{name}", __package__)  # another file of this folder
+ball = lambda text: arb(exact(text))
+in_time = lambda value: require(process_time() - STARTED[0] < 600, "ten minutes were not enough") or value
+are_two = lambda pairs: all(type(pair) is list and len(pair) == 2 for pair in pairs)  # a word has places, too
 
 
 def require(truth, message):
     if not truth:
         raise ValueError(message)
-
-
-def beside(name):  # another file of this folder
-    return import_module(f"{'.' * bool(__package__)}{name}", __package__)
-
-
-def in_time(value):
-    require(process_time() - STARTED[0] < 600, "ten minutes were not enough")
-    return value
 
 
 def exact(text):
@@ -54,11 +52,7 @@ def exact(text):
     return fmpq(*(Fraction(top) / Fraction(bottom or 1)).as_integer_ratio())
 
 
-def ball(text):
-    return arb(exact(text))
-
-
-def whole(value, name, low, high):
+def whole(value, name, low, high):  # no float, no true or false
     require(type(value) is int and low <= value <= high, f"{name} = {value!r:.60} is not whole, from {low} to {high}")
     return value
 
@@ -66,16 +60,18 @@ def whole(value, name, low, high):
 def table(p, q, same=0):
     """Masses of the same outputs under P and Q, `same` of loss 0; what P has beyond them has an infinite loss."""
     p, q = [*p, same], [*q, same]
-    require(all(x == 0 or x.rel_accuracy_bits() > 50 for x in (*p, *q)), "masses are not precise: more bits, or reach")
-    ratio = [float((a / b).mid()) if b > 0 else float("inf") for a, b in zip(p, q)]
+    require(all(x == 0 or (x > 0 and x.rel_accuracy_bits() > 50) for x in (*p, *q)), "masses are not precise")
+    ratio = [float((a / b).log().mid()) if a > 0 < b else float("inf" if a > 0 else "-inf") for a, b in zip(p, q)]
     order = sorted(range(len(p)), key=ratio.__getitem__)
     ratio, sums = sorted(ratio), [(1 - sum(p), arb())]
     for i in reversed(order):
         sums.append((sums[-1][0] + p[i], sums[-1][1] + q[i]))
 
     def delta(y):
-        low = bisect_left(ratio, float(y.lower()) * (1 - 1e-11))
-        high = bisect_left(ratio, float(y.upper()) * (1 + 1e-11))
+        at, low, high = y.log(), 0, len(p)  # what is nearer than floats tell apart is compared with 0, ball by ball
+        if at.is_finite():
+            near = 1e-9 * (1 + abs(float(at.mid())))
+            low, high = bisect_left(ratio, float(at.lower()) - near), bisect_left(ratio, float(at.upper()) + near)
         p_above, q_above = sums[len(p) - high]
         return p_above - y * q_above + sum(((p[i] - y * q[i]).max(0) for i in order[low:high]), arb())
 
@@ -84,14 +80,15 @@ def table(p, q, same=0):
 
 def integers(kind, value, moved, reach):
     """Noise on whole numbers from -reach to reach + moved, added to a sum that moves by so many."""
+    require((reach + moved) * ctx.prec < 2**26, "outputs reach too far")
     at, rest = range(reach + moved + 1), (-1 / value).exp()
     if kind == "geometric":  # one output for all below both sums, one for each between them, one for all above
         p = [rest**moved, *((1 - rest) * rest ** (moved - k) for k in range(1, moved)), arb(1)]
         return table([x / (1 + rest) for x in p], [x / (1 + rest) for x in reversed(p)])
     if kind == "skellam":  # the difference of two Poisson variables
-        mass = [value.bessel_i(k) * (-value).exp() for k in at]
+        mass = [in_time(value.bessel_i(k)) * (-value).exp() for k in at]
     else:  # beyond the last place each weight is at most exp(-last / scale^2) times the one before
-        weight = [(-arb(k * k) / (2 * value * value)).exp() for k in at]
+        weight = [in_time((-arb(k * k) / (2 * value * value)).exp()) for k in at]
         total = weight[0] + 2 * sum(weight[1:])
         total = total.union(total + 2 * weight[-1] / ((at[-1] / value**2).exp() - 1))
         mass = [w / total for w in weight]
@@ -100,13 +97,13 @@ def integers(kind, value, moved, reach):
 
 def one_release(release, relation):
     """delta(y) of a release, direction remove."""
-    (kind,), other = set(release) & (KINDS | {"mixture"}), set(release) - KINDS
+    (kind,), other = set(release) & set(KINDS), set(release) - set(KINDS) - {"count", "poisson"}
     replaced, rate, value = relation == "replace_one", ball(release.get("poisson", "1")), release[kind]
-    known = other <= BATCHES | {"count", "poisson", "sensitivity", "reach"}
-    require(rate > 0 and rate <= 1 and known, f"unknown words in {sorted(other)}, or no rate")
-    if other & BATCHES or (kind == "gaussian" and replaced and rate < 1):
-        require(kind in ("gaussian", "mixture") and not other & {"sensitivity", "reach"}, f"{kind} on such batches")
-        return beside("batches").one_batch(release, relation, exact, whole)
+    require(rate > 0 and rate <= 1 and other <= KINDS[kind], f"{kind} with {sorted(other)}, or no rate")
+    pairs = value if kind == "table" else [value] if kind in ("response", "guarantee") else []
+    require(are_two(pairs), f"{kind} = {value!r:.60} is not of two numbers")
+    if KINDS[kind] is BATCHES and (other or (replaced and rate < 1)):
+        return beside("batches").one_batch(release, relation, sys.modules[__name__])
     if kind == "gaussian":
         noise, above = ball(value) / (2 if replaced else 1), lambda x: (x / arb(2).sqrt()).erfc() / 2
         delta = lambda y: above(noise * y.log() - 1 / (2 * noise)) - y * above(noise * y.log() + 1 / (2 * noise))
@@ -114,8 +111,8 @@ def one_release(release, relation):
         largest = (2 if replaced else 1) / ball(value)
         delta = lambda y: (1 - y).max(1 - ((y.log() - largest) / 2).exp()).max(0)
     elif kind == "table":
-        require(sum(exact(q) for _, q in value) <= 1 and sum(exact(p) for p, _ in value) <= 1, "more than 1")
-        delta = table([ball(p) for p, _ in value], [ball(q) for _, q in value])
+        require(all(sum(map(exact, side)) <= 1 for side in zip(*value)), "probabilities are more than 1")
+        delta = table(*(map(ball, side) for side in zip(*value)))
     elif kind == "response":  # the true value of k, or another one
         e, k = ball(value[0]).exp(), whole(value[1], "values", 2, 10**9)
         delta = table([e / (e + k - 1), 1 / (e + k - 1)], [1 / (e + k - 1), e / (e + k - 1)], (k - 2) / (e + k - 1))
@@ -130,12 +127,12 @@ def one_release(release, relation):
     return delta if rate == 1 else lambda y: rate * delta((y - 1 + rate) / rate) if y > 1 - rate else below(y)
 
 
-def masses(delta, h, low, high):
+def masses(delta, h, at):
     """P's masses at the losses k h, and at infinity, of the measure whose delta is made of chords."""
-    y = [(h * k).exp() for k in range(low, high + 1)]
-    value = [in_time(delta(at)) for at in y]
-    slope = [arb(-1), *((value[i + 1] - value[i]) / (y[i + 1] - y[i]) for i in range(high - low)), arb()]
-    return [at * (right - left) for at, left, right in zip(y, slope, slope[1:])], value[-1]
+    y = [(h * k).exp() for k in at]
+    value = [in_time(delta(one)) for one in y]
+    slope = [arb(-1), *((value[i + 1] - value[i]) / (y[i + 1] - y[i]) for i in range(len(at) - 1)), arb()]
+    return [one * (right - left) for one, left, right in zip(y, slope, slope[1:])], value[-1]
 
 
 def window(job, direction, plan):
@@ -145,18 +142,20 @@ def window(job, direction, plan):
     n, first = whole(plan["places"], "places", 2, 2**28 // ctx.prec), whole(plan["first"], "first", -(2**30), 2**30)
     product, moment, finite, both = [acb(1)] * n, (-t * h * (first + n)).exp(), arb(1), arb(1)
     require(h > 0 and t > 0 and 0 < len(job["releases"]) == len(lattices) <= 100, "step, tilt or lattices")
-    require(sum(high - low for low, high in lattices) < 2**28 // ctx.prec, "lattices have too many points")
-    for release, (low, high) in zip(job["releases"], lattices):
+    ranges = [[whole(k, "lattice", -(2**30), 2**30) for k in one] for lattice in lattices for one in lattice]
+    require(all(low < high and by > 0 for low, high, by in ranges), "a lattice has an empty range")
+    require(sum((high - low) // by + 2 for low, high, by in ranges) < 2**28 // ctx.prec, "there are too many points")
+    for release, lattice in zip(job["releases"], lattices):
+        at = sorted({k for low, high, by in lattice for k in (*range(low, high, by), high)})
         times, delta = whole(release["count"], "count", 1, 10**9), one_release(release, job["relation"])
-        require(type(low) is type(high) is int and abs(low) < 1 << 30 and low < high, "lattice")
         turned = delta if direction == "remove" else lambda y, delta=delta: 1 - y + y * delta(1 / y)
-        p, infinite = masses(turned, h, low, high)
+        p, infinite = masses(turned, h, at)
         places, total = [arb()] * n, arb()
-        for k, mass in enumerate(p, low):
+        for k, mass in zip(at, p):
             places[k % n], total = places[k % n] + mass, total + mass * (t * h * k).exp()
         spectrum = [in_time(z**times) for z in acb.dft(places)[: n // 2 + 1]]
         spectrum += [z.conjugate() for z in spectrum[(n - 1) // 2 : 0 : -1]]
-        product, last = [a * b for a, b in zip(product, spectrum)], last + times * high
+        product, last = [a * b for a, b in zip(product, spectrum)], last + times * at[-1]
         moment, finite, both = moment * total**times, finite * sum(p) ** times, both * (sum(p) + infinite) ** times
     back = acb.dft(product, inverse=True)
     inside = [back[k % n].real for k in range(first, first + n)]
@@ -177,10 +176,11 @@ def proved(text):
     """What the file proves, as a sentence; ValueError: what it claims is not proved."""
     once = lambda pairs: dict(pairs) if len(dict(pairs)) == len(pairs) else require(False, "a key is there twice")
     job, STARTED[:] = json.loads(text, object_pairs_hook=once), [process_time()]
-    require(job["format"] == "fastacct certificate 1" and job["releases"], "unknown format, or nothing is released")
+    require(set(job) <= WORDS and job["format"] == "fastacct certificate 1" and job["releases"], "unknown, or nothing")
     for direction in DIRECTIONS[job["relation"]]:
         if job["proof"] == "guarantees add up":  # basic composition, in fractions
             require(all(set(one) == {"count", "guarantee"} for one in job["releases"]), "guarantees alone add up")
+            require(are_two(one["guarantee"] for one in job["releases"]), "a guarantee is not of two numbers")
             each = [(whole(one["count"], "count", 1, 10**9), *map(exact, one["guarantee"])) for one in job["releases"]]
             sums = [sum(one[0] * one[i] for one in each) for i in (1, 2)]
             require(sums[0] <= exact(job["epsilon"]) and sums[1] <= exact(job["delta"]), f"they add up to {sums}")
@@ -193,7 +193,8 @@ def proved(text):
 
 if __name__ == "__main__":
     try:
-        require(len(text := open(sys.argv[1]).read(10**6 + 1)) <= 10**6, "the file has more than a million bytes")
+        require(isfile(sys.argv[1]), "there is no such file")
+        require(len(text := open(sys.argv[1], encoding="utf-8").read(10**6 + 1)) <= 10**6, "more than a million bytes")
         print(proved(text))
-    except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
+    except Exception as error:
         sys.exit(f"not proved: {error!r}")

@@ -14,7 +14,7 @@ from fastacct.core.relations import Relation, refuse
 from fastacct.mechanisms.algebra import Grouped, Mechanism, PoissonSampled, Process
 from fastacct.mechanisms.base import plain
 from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson, WithReplacement
-from fastacct.mechanisms.epochs import Shuffled
+from fastacct.mechanisms.epochs import RandomAllocation, Shuffled
 from fastacct.mechanisms.finite import PairOfTables, RandomizedResponse
 from fastacct.mechanisms.gaussian import Gaussian, GaussianMixture
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
@@ -53,10 +53,15 @@ def _of(process: Process, relation: Relation) -> Iterator[Release]:
             continue
         parts = mechanism.decompose(relation)
         if parts is None:
-            raise ValueError(f"{mechanism!r} has no certificate under neighbors = {relation!r}: {_COVERED}")
+            told = _ALLOCATION if isinstance(mechanism, RandomAllocation) else _COVERED
+            raise ValueError(f"{mechanism!r} has no certificate under neighbors = {relation!r}: {told}")
         yield from _of(parts * count, relation)
 
 
+_ALLOCATION = (
+    "the ratio of a random allocation is a mean of many, and certificates know sums of losses alone.  What the engine "
+    "proves of it rests on the engine; Poisson subsampling has certificates, and is another sampler with other numbers"
+)
 _COVERED = (
     "covered are Gaussian, Laplace, discrete Gaussian, discrete Laplace and Skellam noise, PureDP, ApproxDP, from_pmf, "
     "randomized response, Poisson subsampling of these, Gaussian noise on batches of fixed or bounded size and on "

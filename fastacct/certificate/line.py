@@ -21,8 +21,8 @@ PIECES = 400
 class Normals:
     """P and Q with normal distributions [(weight, mean)], for u = c + i t with c >= 1 or c <= 0."""
 
-    def __init__(self, noise, p, q, c, reach):
-        self.noise, self.p, self.q, self.c = noise, p, q, c
+    def __init__(self, noise, p, q, c, reach, in_time):
+        self.noise, self.p, self.q, self.c, self.in_time = noise, p, q, c, in_time
         lacking = sum(w for w, _ in p) ** (c - 1) * sum(v for v, _ in q) ** -c
         middles = [c * a + (1 - c) * b for _, a in p for _, b in q]
         self.low = (min(middles, key=lambda x: float(x.mid())) - reach * noise).mid()
@@ -36,9 +36,9 @@ class Normals:
     def density(self, side, x):  # over that of N(0)
         return sum(w * (m * (2 * x - m) / (2 * self.noise**2)).exp() for w, m in side)
 
-    def integral(self, u, low, high):
+    def integral(self, u, low, high):  # of P^u Q^(1 - u), proved by Arb
         def density(z, analytic):
-            p, q = self.density(self.p, z), self.density(self.q, z)
+            p, q = self.density(self.p, z), self.in_time(self.density(self.q, z))
             if analytic and not (p.real > 0 and q.real > 0):
                 return acb("nan")
             return (u * p.log() + (1 - u) * q.log() - z * z / (2 * self.noise**2)).exp()
@@ -46,7 +46,7 @@ class Normals:
         small = arb(2) ** (16 - ctx.prec)
         return acb.integral(density, acb(low), acb(high), rel_tol=small, abs_tol=small) / self.scale
 
-    def moment(self, u):
+    def moment(self, u):  # M(u): paragraph 2 of the head
         off = arb(0, self.outside.upper())
         return self.integral(u, self.low, self.high) + acb(off, off)
 
@@ -61,7 +61,7 @@ class Normals:
         start, c, v = (self.low + (self.high - self.low) * cut).mid(), self.c, self.noise**2
 
         def pieces(x):  # g and its logarithmic derivative
-            (a, wide), (b, narrow) = self.means(self.p, x), self.means(self.q, x)
+            (a, wide), (b, narrow) = self.means(self.p, x), self.in_time(self.means(self.q, x))
             tilted = (
                 c * self.density(self.p, x).log() + (1 - c) * self.density(self.q, x).log() - x * x / (2 * v)
             ).exp()
@@ -93,7 +93,7 @@ def part(release, relation, c, reach, read):
     if set(release) == {"count", "laplace"}:
         return Laplace((2 if relation == "replace_one" else 1) / read.ball(release["laplace"]), c)
     read.require("at_most" not in release and "laplace" not in release, "method line does not know such a release")
-    return Normals(*read.beside("batches").normals(release, relation, read.exact, read.whole), c, reach)
+    return Normals(*read.beside("batches").normals(release, relation, read), c, reach, read.in_time)
 
 
 def largest_delta(job, direction, plan, read):

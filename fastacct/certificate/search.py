@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from fastacct.core.inputs import Cells
 
 Job = dict[str, Any]
 Plan = dict[str, Any]
+Delta = Callable[[Any], Any]
+"""delta over y, in balls."""
 
 _LEFT_OUT: Final = 1e-7
 """Of delta: what the lattices and the window may leave to the bounds of their ends."""
@@ -21,19 +24,24 @@ _COARSE: Final = 4096
 FIRST: Final = 1 << 13
 """Places of the first try."""
 MOST_PLACES: Final = 1 << 20
+_TILTED: Final = 9
+_SPARED: Final = 1e-5
+"""Of mass between two coarse points: where there is less, a lattice has fewer points."""
+_FARTHEST: Final = 12
 _FAR: Final = 700.0
 _TILTS: Final = np.exp2(np.linspace(-14.0, 24.0, 229))
 
 
 class Release(NamedTuple):
-    """One kind of release in one direction: delta over y, how many, and the losses between which it matters."""
+    """One kind of release in one direction: how many, the losses between which it matters, and masses there."""
 
-    delta: Callable[[Any], Any]
     times: int
     low: float
     high: float
     unit: float
     """The largest loss is a whole multiple of it; 0: not known."""
+    loss: Cells
+    log_mass: Cells
 
 
 def _atoms(release: Job, relation: str, direction: str) -> tuple[float, float]:
@@ -78,12 +86,17 @@ class Window(NamedTuple):
     tilt: float
 
 
-def turned(delta: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def turned(delta: Delta) -> Delta:
     """The delta of the other direction."""
     return lambda y: 1 - y + y * delta(1 / y)
 
 
-def _end(delta: Callable[[Any], Any], least: float) -> float:
+def _under(delta: Delta) -> Delta:
+    """What a delta is under its second distribution."""
+    return lambda y: delta(y) / y
+
+
+def _end(delta: Delta, least: float) -> float:
     """A loss beyond which delta falls by at most `least`, hardly larger than needed."""
     from flint import arb, ctx
 
@@ -109,22 +122,44 @@ def _end(delta: Callable[[Any], Any], least: float) -> float:
     return high
 
 
-def _log_moments(checker: Any, parts: list[Release], tilts: Cells) -> Cells:
-    """Of the sum of all losses, about."""
+def _coarse(checker: Any, delta: Delta, low: float, high: float) -> tuple[Cells, Cells]:
+    """Losses, and logarithms of the masses there."""
     from flint import arb
 
+    step = (high - low) / _COARSE
+    first = math.floor(low / step) - 1
+    p, _ = checker.masses(delta, arb(step), range(first, first + _COARSE + 3))
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(np.array([max(float(x.mid()), 0.0) for x in p]))
+    return step * (first + np.arange(len(p), dtype=np.float64)), log_mass
+
+
+def _log_moments(parts: list[Release], tilts: Cells) -> Cells:
+    """Of the sum of all losses, about."""
     total = np.zeros(tilts.size)
     for part in parts:
-        step = (part.high - part.low) / _COARSE
-        low = math.floor(part.low / step) - 1
-        p, _ = checker.masses(part.delta, arb(step), low, low + _COARSE + 2)
-        mass = np.array([max(float(x.mid()), 0.0) for x in p])
-        keep = mass > 0.0
-        log_mass, loss = np.log(mass[keep]), step * (low + np.arange(mass.size)[keep])
         for i, tilt in enumerate(tilts):
-            size = log_mass + tilt * loss
+            size = part.log_mass + tilt * part.loss
             total[i] += part.times * (size.max() + math.log(np.exp(size - size.max()).sum()))
     return total
+
+
+def _ranges(part: Release, step: float, low: int, high: int, tilt: float) -> list[list[int]]:
+    """[first, last, how far apart] of the points of a lattice: few where hardly a loss is, at any tilt up to this one.
+
+    Chords miss by mass times the square of their length, which is least where their length is mass to the power -1/3.
+    """
+    if high - low <= FIRST:
+        return [[low, high, 1]]
+    size = part.log_mass + np.linspace(0.0, tilt, _TILTED)[:, None] * part.loss
+    largest = size.max(axis=1, keepdims=True)
+    mass = np.exp(size - largest - np.log(np.exp(size - largest).sum(axis=1, keepdims=True))).max(axis=0)
+    mass = np.maximum(mass, np.maximum(np.append(mass[1:], 0.0), np.append(0.0, mass[:-1])))
+    apart = np.log2(_SPARED / np.maximum(mass, 1e-300)) / 3.0
+    rounded = np.exp2(np.clip(np.floor(apart), 0.0, _FARTHEST)).astype(int)
+    each = rounded[np.clip(np.searchsorted(part.loss, step * np.arange(low, high)), 0, rounded.size - 1)]
+    begins = [0, *(np.flatnonzero(np.diff(each)) + 1).tolist(), high - low]
+    return [[low + begin, low + end, int(each[begin])] for begin, end in pairwise(begins)]
 
 
 class Direction:
@@ -141,9 +176,9 @@ class Direction:
             delta, other = (delta, turned(delta)) if direction == "remove" else (turned(delta), delta)
             least = target * _LEFT_OUT / total
             largest, unit = _atoms(release, job["relation"], direction)
-            low, high = -_end(other, least), min(_end(delta, least), largest)
-            self.parts.append(Release(delta, release["count"], low, high, unit))
-        up, down = (_log_moments(checker, self.parts, sign * _TILTS) for sign in (1.0, -1.0))
+            low, high = -_end(_under(other), least), min(_end(delta, least), largest)
+            self.parts.append(Release(release["count"], low, high, unit, *_coarse(checker, delta, low, high)))
+        up, down = (_log_moments(self.parts, sign * _TILTS) for sign in (1.0, -1.0))
         tops, lows = ((moments - math.log(target * _LEFT_OUT)) / _TILTS for moments in (up, down))
         best = int(np.argmin(tops))
         self.window = Window(-float(lows.min()), float(tops[best]), float(_TILTS[best]))
@@ -173,7 +208,9 @@ class Direction:
             "first": first,
             "tilt": f"{self.window.tilt:.6e}".replace("e+", "e"),
             "bits": 32 * math.ceil(bits / 32.0),
-            "lattices": [list(pair) for pair in ends],
+            "lattices": [
+                _ranges(part, step, *pair, self.window.tilt) for part, pair in zip(self.parts, ends, strict=True)
+            ],
         }
 
     def number(self, places: int, asked: str, given: float) -> float:

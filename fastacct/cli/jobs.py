@@ -26,7 +26,7 @@ from fastacct.certificate import read_certificate
 from fastacct.cli.answers import Answer
 from fastacct.cli.audits import scores_in
 from fastacct.cli.options import RUN, Keywords, as_given, first_of, one_run, runs
-from fastacct.core.files import atomic_output, locked, real_file, refuse_existing
+from fastacct.core.files import atomic_output, locked, real_file, refuse_existing, text_in
 from fastacct.core.inputs import UNIT, Domain, as_choice, as_number
 from fastacct.core.relations import DIRECTIONS, RELATIONS, as_relation, both_ways
 from fastacct.core.rounding import digits_down, digits_up
@@ -359,9 +359,8 @@ def guarantee_file(given: Namespace) -> Answer:
 def verify(given: Namespace) -> Answer:
     """Whether a certificate proves what it claims, or a guarantee has the numbers that are computed now."""
     path = given.certificate
-    with path.open("rb") as file:
-        is_guarantee = GUARANTEE.encode() in file.read(MOST_BYTES)
     try:
+        is_guarantee = GUARANTEE in text_in(path, MOST_BYTES)
         told = str(read_guarantee(path, verify=True)) if is_guarantee else read_certificate(path).verify()
     except ValueError as error:
         return Answer(

@@ -33,6 +33,26 @@ def real_file(path: str | os.PathLike[str]) -> Path:
     return real
 
 
+def text_in(path: str | os.PathLike[str], most: int) -> str:
+    """What a file of at most so many bytes says.  Pipes and devices, which need not end, are refused.
+
+    Raises
+    ------
+    ValueError
+        It is no regular file, is longer, or is no UTF-8.
+    """
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        raise ValueError(f"{path} is no regular file")
+    with Path(path).open("rb") as file:
+        text = file.read(most + 1)
+    if len(text) > most:
+        raise ValueError(f"{path} has more than {most} bytes")
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text in UTF-8: {error}") from None
+
+
 @contextlib.contextmanager
 def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield a temporary name in the folder of `path`; on success it replaces `path`, on any exception it is removed.

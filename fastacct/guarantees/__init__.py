@@ -26,7 +26,7 @@ from fastacct.batching import in_words
 from fastacct.certificate import Certificate, certify
 from fastacct.certificate.describe import releases, text_of
 from fastacct.core.bounds import Bounds, Status
-from fastacct.core.files import atomic_output
+from fastacct.core.files import atomic_output, text_in
 from fastacct.core.html import table
 from fastacct.core.inputs import COUNT, as_choice, as_number
 from fastacct.core.record import fields_of
@@ -98,14 +98,16 @@ class Guarantee:
             self.delta: Final = double(document["delta"])
             (lower, upper), *_ = intervals(document).values()
             self.epsilon: Final = Bounds(lower, upper, Status[document["epsilon"]["status"]])
+            refuse_contradictions(document, self.neighbors)
+            self._document: Final = document
             known = document["certificate"]
             self.certificate: Final = None if known is None else Certificate(json.dumps(known))
-            refuse_contradictions(document, self.neighbors)
+            if self.certificate is not None:
+                _refuse_certificate(self.certificate, self)
         except (ValueError, *_DAMAGE) as error:
             told = str(error) if type(error) is ValueError else repr(error)
             raise ValueError(f"no guarantee, or a damaged one: {told}") from None
         self.text: Final = text
-        self._document: Final = document
 
     @property
     def released(self) -> Process:
@@ -238,15 +240,15 @@ def guarantee(
         raise ValueError(f"rows = {size} is for unit = 'user'")
     released = process if size == 1 else process.group(size)
     given = {name: one for name, one in run.items() if one is not None and name != "history"}
+    if isinstance(run.get("noise_multiplier"), Replaced):  # no number says as much: only the job does
+        given = {name: one for name, one in given.items() if name == "records"}
     proof = certify(released, delta=at, neighbors=relation) if certificate is True else certificate or None
-    if proof is not None:
-        _refuse_certificate(proof, released, at, relation)
     blocks = [{"mechanism": encoded(one), "count": count} for one, count in process]
     versions = {"fastacct": __version__, "numpy": np.__version__, "python": platform.python_version()}
     return _sealed(
         {
             **{"format": FORMAT, "version": 1, "job": blocks},
-            "run": {name: as_plain(one) for name, one in given.items() if not isinstance(one, Replaced)},
+            "run": {name: as_plain(one) for name, one in given.items()},
             **{"neighbors": relation, "adjacency": adjacency(relation), "unit": {"of": of, "rows": size}},
             "trust_model": as_choice("trust_model", trust_model, TRUST_MODELS),
             "sampler": sorted(samplers(blocks)),
@@ -292,10 +294,9 @@ def read_guarantee(path: str | os.PathLike[str], *, verify: bool = False) -> Gua
     >>> fa.read_guarantee(path, verify=True).job
     Process({Gaussian(noise_multiplier=1.0).poisson(sample_rate=0.01): 1000})
     """
-    with Path(path).open("rb") as file:
-        text = file.read(MOST_BYTES + 1)
+    text = text_in(path, MOST_BYTES)
     try:
-        found = Guarantee(text.decode("utf-8"))
+        found = Guarantee(text)
         return _verified(found) if verify else found
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -325,10 +326,9 @@ def _verified(given: Guarantee) -> Guarantee:
     document, about = given._document, (given.released, given.delta, given.neighbors)
     refuse_other(document, now := numbers_of(*about))
     try:
-        if "noise_multiplier" in document["run"] and process_of(cast("Run", document["run"])) != given.job:
+        if document["run"].keys() - {"records"} and process_of(cast("Run", document["run"])) != given.job:
             raise ValueError("the job is not that of the keywords of its run")
         if given.certificate is not None:
-            _refuse_certificate(given.certificate, *about)
             given.certificate.verify()
         for i, row in enumerate(document["audits"]):
             if (again := _recounted(row)) is not None and row != (right := _audit_row(again, *about)):
@@ -341,12 +341,14 @@ def _verified(given: Guarantee) -> Guarantee:
 # -- what stands beside ------------------------------------------------------------------------------------------------
 
 
-def _refuse_certificate(found: Certificate, job: Process, delta: float, relation: Relation) -> None:
-    """Refuse a certificate of another claim."""
-    if Decimal(found.delta) != Decimal(text_of(delta)) or found.neighbors != relation:
-        raise ValueError(f"the certificate is at delta = {found.delta} under {found.neighbors!r:.30}")
-    if found.document["releases"] != releases(job, relation):
+def _refuse_certificate(found: Certificate, beside: Guarantee) -> None:
+    """Refuse a certificate of another claim, or of less than is proved from below."""
+    if Decimal(found.delta) != Decimal(text_of(beside.delta)) or found.neighbors != beside.neighbors:
+        raise ValueError(f"the certificate is at delta = {found.delta:.60} under {found.neighbors!r:.30}")
+    if found.document["releases"] != releases(beside.released, beside.neighbors):
         raise ValueError("the certificate is of another job")
+    if Decimal(found.epsilon) < Decimal(beside.epsilon.lower):
+        raise ValueError(f"the certificate is of epsilon <= {found.epsilon:.60}, which is not true")
 
 
 def _audit_row(audit: Audit, job: Process, delta: float, relation: Relation) -> AuditRow:

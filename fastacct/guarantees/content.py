@@ -107,6 +107,11 @@ def refuse_contradictions(document: Document, relation: Relation) -> None:
     for name, right in said.items():
         if (wrong := dict(document)[name]) != right:
             raise ValueError(f"{name} = {wrong!r:.60} contradicts the job: {right!r}")
+    if not double(document["delta"]) <= 1.0:
+        raise ValueError(f"delta = {document['delta']} is out of range; allowed: [0, 1]")
+    for i, row in enumerate(document["audits"]):
+        if not (double(row["epsilon_lower"]) <= upper and 0.0 < double(row["confidence"]) < 1.0):
+            raise ValueError(f"audits[{i}] = {row!r:.200} contradicts epsilon <= {upper!r}, or has no confidence")
     if document["epsilon"]["status"] != (status := status_in_words(lower, upper)):
         raise ValueError(f"epsilon.status = {document['epsilon']['status']!r} contradicts its ends: {status!r}")
     if document["unit"]["of"] == "row" and document["unit"]["rows"] != 1:

@@ -7,7 +7,8 @@ import pytest
 
 import fastacct as fa
 from fastacct.certificate import checker
-from tests.certificate.test_certificate import RUN, less, put
+from tests.certificate.test_canaries import less, put
+from tests.certificate.test_certificate import RUN
 
 LINES = {
     "sampled": (RUN, "add_remove", 1e-5, 10),

@@ -159,11 +159,21 @@ def test_a_certificate_goes_along_and_is_proved_again(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="certificate is at delta"):
         fa.guarantee(job, delta=1e-5, neighbors="remove", certificate=proof)
     document = made.to_dict()
-    document["certificate"]["epsilon"] = "0.5"
-    assert read_guarantee(in_file(tmp_path, sealed(document))).certificate.epsilon == "0.5"
+    document["certificate"] |= {
+        "epsilon": "0.7",
+        "proof": "guarantees add up",
+    }  # above the truth, and proved by nothing
+    assert read_guarantee(in_file(tmp_path, sealed(document))).certificate.epsilon == "0.7"
+    document["certificate"]["proof"] = {}
     assert is_refused(sealed(document), tmp_path, verify=True)
+    for name, others in {
+        "epsilon": ("0.5", "1e-999999999", "NaN", "x", "-1"),
+        "delta": ("0.00001", "1e999999999", "sNaN", "1/0"),
+    }.items():
+        for value in others:
+            assert is_refused(sealed(put(document, ("certificate", name), value)), tmp_path, verify=False)
     document["certificate"] = fa.certify(fa.PureDP(0.1), **about, digits=2).document
-    assert is_refused(sealed(document), tmp_path, verify=True)
+    assert is_refused(sealed(document), tmp_path, verify=False)
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -243,6 +253,32 @@ def test_a_run_and_an_audit_that_are_told_otherwise_are_refused(written, tmp_pat
     assert is_refused(sealed(put(document, ("audits", 0, "epsilon_lower"), "0.9")), tmp_path, verify=True)
     assert is_refused(sealed(put(document, ("audits", 0, "of", "right"), [121])), tmp_path, verify=True)
     assert is_refused(sealed(put(document, ("audits", 0, "of"), {})), tmp_path, verify=True)
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (("audits", 0, "epsilon_lower"), "9.0"),
+        (("audits", 0, "confidence"), "7.0"),
+        (("audits", 0, "confidence"), "0"),
+        (("delta",), "2.0"),
+        (("delta",), "inf"),
+    ],
+)
+def test_what_nobody_can_have_shown_is_refused_without_computing(written, at, value, tmp_path):
+    assert is_refused(sealed(put(written.to_dict(), at, value)), tmp_path, verify=False)
+
+
+def test_words_of_a_run_are_those_of_the_job(tmp_path):
+    document = fa.guarantee(fa.Gaussian(2.0).poisson(0.01) * 100, delta=1e-6, records=500).to_dict()
+    assert document["run"] == {"records": 500}
+    read_guarantee(in_file(tmp_path, sealed(document)), verify=True)
+    for run in ({"steps": 10, "sample_rate": 0.01}, {"epochs": 3.0}, {"clipping_norm": 1.0}):
+        assert is_refused(sealed(put(document, ("run",), run)), tmp_path, verify=True)
+    divided = 3.0 / fa.sensitivity.clipped(1.0, neighbors="replace_one")  # a number that says whose noise it is
+    made = fa.guarantee(noise_multiplier=divided, sample_rate=0.1, steps=9, delta=1e-6)
+    assert made.to_dict()["run"] == {}
+    read_guarantee(made.save(tmp_path / "run.json"), verify=True)
 
 
 @pytest.mark.parametrize(

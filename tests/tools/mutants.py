@@ -267,7 +267,7 @@ MUTANTS = (
     ("guarantees/content.py", "is_near and low <= most and high >= least", "low <= most and high >= least",
      "guarantees/guarantees test_a_forger"),
     ("certificate/checker.py", ' and sums[1] <= exact(job["delta"])', "",
-     "certificate/certificate test_guarantees_add_up_to_no_less"),
+     "certificate/canaries test_guarantees_add_up_to_no_less"),
     ("tradeoff.py", "(share, 1.0 - share) if is_null else", "(share, 1.0 - share) if not is_null else",
      "verbs/tradeoff test_members_is"),
 )
