@@ -30,15 +30,14 @@ import numpy as np
 from fastacct.accountants import CLT, RDP, Exact
 from fastacct.accountants.question import Job, as_accountant, as_method, asked, plain_bounds, renyi
 from fastacct.batching import batches_of
-from fastacct.calibrate import calibrated
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Domain, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled, labels_of
 from fastacct.core.relations import as_relation
 from fastacct.core.words import written_out
 from fastacct.gradient import delta_gradient, epsilon_gradient
+from fastacct.loaders.keywords import calibrated_on, upper_alone
 from fastacct.loaders.keywords import told as told_by_loader
-from fastacct.loaders.keywords import upper_alone
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
@@ -88,7 +87,7 @@ def job(**run: Unpack[Parameters]) -> Process:
     >>> round(fa.epsilon(run + fa.Gaussian(20.0), delta=1e-6), 4), round(fa.tpr_at_fpr(run, 0.01), 4)
     (3.4145, 0.0512)
     """
-    if beside := run.keys() - Parameters.__annotations__.keys() & Run.__annotations__.keys():
+    if beside := run.keys() - Parameters.__annotations__.keys() - {"loader"} & Run.__annotations__.keys():
         name = min(beside)
         raise TypeError(
             f"{name} belongs to the question, not to the job: give it to a verb, as in fa.epsilon(job, {name}=...)"
@@ -267,7 +266,7 @@ def noise_multiplier(*, epsilon: Reals, delta: Delta, after: Job | None = None, 
     >>> round(fa.dpsgd.noise_multiplier(**target, **run, after=fa.Laplace(2.0) * 3), 4)
     2.4075
     """
-    return unwrap(calibrated("noise_multiplier", epsilon, delta, run, after))
+    return unwrap(calibrated_on(run, "noise_multiplier", epsilon, delta, after))
 
 
 def sample_rate(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpack[Run]) -> float | Floats:
@@ -280,7 +279,7 @@ def sample_rate(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run
     >>> round(fa.dpsgd.sample_rate(epsilon=3.0, delta=1e-5, noise_multiplier=1.0, steps=10000), 6)
     0.005315
     """
-    return unwrap(calibrated("sample_rate", epsilon, delta, run, after))
+    return unwrap(calibrated_on(run, "sample_rate", epsilon, delta, after))
 
 
 def steps(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpack[Run]) -> int | float | Floats:
@@ -293,7 +292,7 @@ def steps(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpa
     >>> fa.dpsgd.steps(epsilon=3.0, delta=1e-5, noise_multiplier=1.0, sample_rate=0.01)
     2666
     """
-    found = calibrated("steps", epsilon, delta, run, after)
+    found = calibrated_on(run, "steps", epsilon, delta, after)
     if labels_of(found):
         return found
     return found if found.ndim else int(found) if np.isfinite(found) else float(found)
@@ -364,8 +363,10 @@ def _divergences(orders: Reals, run: Run, *, only_upper: bool, method: RenyiMeth
         return _by_series(orders, run, method)
     if len(run) == 3 and (found := _kernels.bounds_of_numbers("rdp", run, orders)) is not None:
         return Bounds(found[0], found[1], _STATUSES[found[2]])
-    relation = run.get("neighbors", "add_remove")
-    return plain_bounds(renyi(process_of(run), orders, relation, run.get("threads"), only_upper=only_upper))
+    told = told_by_loader(run)
+    job, relation = process_of(cast("Run", told.run)), run.get("neighbors", "add_remove")
+    both = plain_bounds(renyi(job, orders, relation, run.get("threads"), only_upper=only_upper))
+    return both if told.lower_holds else upper_alone(both)
 
 
 def _by_series(orders: Reals, run: Run, method: RenyiMethod) -> Bounds:

@@ -104,7 +104,12 @@ def explain(
 
 
 def _in_words(said: Found | str, tight: bool) -> str:
-    return said if isinstance(said, str) else f"[{said.lower if tight else 0.0!r}, {said.upper!r}]"
+    """What a reader proves: of jobs that are bounded from above alone there is no lower end of its own."""
+    if isinstance(said, str):
+        return said
+    if said.upper == np.inf:
+        return "no finite bound"
+    return f"[{said.lower!r}, {said.upper!r}]" if tight else f"at most {said.upper!r}"
 
 
 def _from_below(process: Process, lower: float) -> tuple[tuple[str, str], ...]:

@@ -266,7 +266,7 @@ def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> No
     refuse_unknown(run, Run.__annotations__, ("epsilon", "delta", "orders"))
     if run.get("loader") is not None:
         raise TypeError(
-            "loader is for epsilon and delta of fastacct.dpsgd: **fastacct.loader_guide(loader).run instead"
+            "loader is for verbs of fastacct.dpsgd that have neighbors: write **fastacct.loader_guide(loader).run here"
         )
     relation = as_relation(run.get("neighbors", "add_remove"))
     if relation == "replace_one" and isinstance(run.get("noise_multiplier"), Replaced):

@@ -42,6 +42,7 @@ _INSTEAD: Final = {
     ),
     **dict.fromkeys(("compose", "composition_of"), "jobs add up: job + other, job * count"),
     **dict.fromkeys(("drop_last", "shuffle_seed"), "fastacct.loader_guide says which sampling a loader is"),
+    "loader": "write **fastacct.loader_guide(loader).run",
     **dict.fromkeys(("get_epsilon", "compute_epsilon", "get_privacy_spent"), "write fastacct.epsilon(job, delta=...)"),
 }
 """What to do instead of giving a keyword, or of asking for a name."""

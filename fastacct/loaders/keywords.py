@@ -8,13 +8,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fastacct.accountants.base import Wanted
+from fastacct.calibrate import calibrated
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, as_cells, unwrap
 from fastacct.core.relations import as_relation, refuse
 from fastacct.core.rounding import as_written
 from fastacct.loaders.guide import LoaderGuide, guide_of
 from fastacct.loaders.objects import seen
-from fastacct.loaders.seen import Seen
+from fastacct.loaders.seen import TORCH, Seen
+from fastacct.run import as_delta
 
 _FIXED: Final = ("sample_rate", "records", "batch_size", "sampling", "at_most", "bands", "bins", "selected", "history")
 
@@ -26,6 +29,7 @@ class Told(NamedTuple):
     records: object
     """Of the data set; None where nobody said how many."""
     lower_holds: bool
+    live: Seen | None = None
 
 
 def proved(live: Seen, neighbors: object) -> LoaderGuide:
@@ -36,12 +40,16 @@ def proved(live: Seen, neighbors: object) -> LoaderGuide:
     if live.is_guessed:
         raise ValueError(f"loader {live.name}: {guide.notes[0]} Batches that are known have no amplification")
     if relation not in guide.neighbors and not (relation in ("add", "remove") and "add_remove" in guide.neighbors):
-        raise refuse(live.name, relation, guide.neighbors)  # type: ignore[arg-type]
+        refusal = refuse(live.name, relation, guide.neighbors)  # type: ignore[arg-type]
+        private = "; is it given to Opacus' make_private? Give the loader that this returns" * (live.loader == TORCH)
+        raise ValueError(f"{refusal}{private}")
     return guide
 
 
-def told(run: Mapping[str, Any]) -> Told:
+def told(run: Mapping[str, Any], *, wanted: str = "") -> Told:
     """The keywords of a run, with those that its loader fixes in the place of the loader, if it has one.
+
+    Without `wanted`, the keyword that is to be found, among them.
 
     Raises
     ------
@@ -57,21 +65,35 @@ def told(run: Mapping[str, Any]) -> Told:
         raise TypeError(f"{twice[0]} is what the loader fixes: leave it out")
     if missing := [name for name in live.asks if name not in given]:
         raise TypeError(f"the loader does not know {missing[0]}: give it, too")
-    count, is_whole = _counted(live, given)
+    if wanted in _FIXED:
+        raise TypeError(f"{wanted} is what the loader fixes: it cannot be asked for")
+    count, is_whole = ({}, True) if wanted == "steps" else _counted(live, given)
     if live.share != 1.0 and "noise_multiplier" in given:
         given["noise_multiplier"] = unwrap(live.share * as_cells("noise_multiplier", given["noise_multiplier"]))
     records = given.get("records") if "records" in live.asks else live.records
-    return Told(given | live.run | {live.unit: unwrap(count)}, records, guide.lower_holds and is_whole)
+    return Told(given | live.run | count, records, guide.lower_holds and is_whole, live)
 
 
-def _counted(live: Seen, given: dict[str, Any]) -> tuple[Cells, bool]:
+def calibrated_on(run: Mapping[str, Any], wanted: Wanted, epsilon: Any, delta: Any, after: Any) -> Cells:
+    """As `fastacct.calibrate.calibrated`, of a run that may be on a loader: in its steps, and in its noise."""
+    found = told(run, wanted=wanted)
+    if (live := found.live) is None:
+        return calibrated(wanted, epsilon, delta, run, after)  # type: ignore[arg-type]
+    delta = as_delta(delta, {"records": found.records}) if isinstance(delta, str) else delta
+    number = calibrated(wanted, epsilon, delta, found.run, after)  # type: ignore[arg-type]
+    if wanted == "noise_multiplier":
+        return number / live.share
+    return np.minimum(number * (live.length if live.is_pass else live.per), live.most)
+
+
+def _counted(live: Seen, given: dict[str, Any]) -> tuple[dict[str, object], bool]:
     """How many units a run has, and whether the last of them is whole; takes steps and epochs out of the keywords."""
     if ("steps" in given) == ("epochs" in given):
         raise TypeError("a run on a loader needs steps or epochs, one of them")
     name = "epochs" if "epochs" in given else "steps"
     asked = as_cells(name, given.pop(name))
     if name == "epochs" and live.is_pass:
-        return np.ceil(asked), bool((asked % 1.0 == 0.0).all())
+        return {live.unit: unwrap(np.ceil(asked))}, bool((asked % 1.0 == 0.0).all())
     per = live.length if live.is_pass else live.per
     if per == 0 or (name == "epochs" and live.length == 0):
         raise TypeError(f"the loader does not say how many steps an epoch has: give {'steps' if per else 'epochs'}")
@@ -79,7 +101,7 @@ def _counted(live: Seen, given: dict[str, Any]) -> tuple[Cells, bool]:
     steps = np.asarray(exact(asked), dtype=np.float64) if name == "epochs" else asked
     if (steps > live.most).any():
         raise ValueError(f"steps = {float(steps.max())!r}: the loader draws {live.most} batches and no more")
-    return -(-steps // per), bool((steps % per == 0.0).all())
+    return {live.unit: unwrap(-(-steps // per))}, bool((steps % per == 0.0).all())
 
 
 def upper_alone(both: Bounds) -> Bounds:

@@ -27,6 +27,13 @@ _INSTEAD: Final = (
     'if you know how it draws, say so: fa.loader_guide("torch.utils.data.DataLoader", ...), or sampling= of '
     "fa.dpsgd.epsilon"
 )
+_BESIDE: Final = {
+    "opacus.privacy_engine.PrivacyEngine": "give the loader that make_private returns",
+    "transformers.training_args.TrainingArguments": "give the Trainer",
+    "lightning.pytorch.core.module.LightningModule": "give what its train_dataloader() returns",
+    "builtins.NoneType": "a Trainer of Lightning has a loader from fit() on: give the DataLoader",
+}
+"""What stands beside a loader, and is given in its place."""
 
 
 class Seen(NamedTuple):
@@ -85,6 +92,7 @@ def refusal(thing: object, why: str = "") -> ValueError:
     """The error for what is not known, with what to say instead."""
     mine, *parents = (f"{one.__module__}.{one.__qualname__}" for one in type(thing).__mro__)
     parent = next((name for name in parents if name.startswith(_HOMES)), mine if mine.startswith(_HOMES) else "")
+    why = why or next((_BESIDE[name] for name in (mine, *parents) if name in _BESIDE), "")
     if not why and mine.startswith("tensorflow."):
         why = 'a data set of tf.data does not tell: fa.loader_guide("tf.data", shuffle=, buffer_size=, records=)'
     if not why and parent:

@@ -15,8 +15,10 @@ from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
+from fastacct.readers.cell_job import Reading
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
+from fastacct.readers.reach import within_reach
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
 
@@ -90,8 +92,8 @@ class Side:
         """The reader that needs no grid, if one takes these losses."""
         if self._released:
             return self._released
-        if self._settings.spacing is None and Listed.is_possible(self._parts):
-            return Listed(self._parts)
+        if self._settings.spacing is None and (listed := Listed.of(self._parts)):
+            return listed
         if self._settings.tolerance is None and Single.is_possible(self._parts):
             return Single(self._parts[0])
         return None
@@ -131,6 +133,7 @@ class CellReader(Guarded):
     def __init__(self, line: Contour, index: int, settings: Settings, delta_of: DeltaOf) -> None:
         self._line, self._index, self.settings, self._delta_of = line, index, settings, delta_of
         self._job, self.relation = line.process, line.relation
+        self._read_before: tuple[tuple[bytes, What, bool], Reading, NDArray[np.bool_]] | None = None
         self._guard()
 
     def _forget(self) -> None:
@@ -142,8 +145,13 @@ class CellReader(Guarded):
         return self._lock
 
     def read_line(self, target: Cells, what: What, *, only_upper: bool) -> tuple[Reading, NDArray[np.bool_]]:
-        """Bounds by the contour integrals, and where they are all that is known of the losses."""
-        return self._line.read_cell(self._index, target, what, only_upper=only_upper)
+        """Bounds by the contour integrals, and where they are all that is known of the losses; the last ones are kept:
+        rungs of other jobs ask the same again, and a line that certifies nothing takes seconds."""
+        asked = target.tobytes(), what, only_upper
+        if (known := self._read_before) is None or known[0] != asked:
+            known = asked, *self._line.read_cell(self._index, target, what, only_upper=only_upper)
+            self._read_before = known
+        return Reading(*(column.copy() for column in known[1])), known[2].copy()
 
     def of(self, job: Process, relation: Relation, *rungs: str) -> CellReader:
         """Another job of plain numbers, asked on some rungs."""
@@ -177,20 +185,16 @@ class CellReader(Guarded):
         return not all(mechanism.tight for mechanism, _ in self.table)
 
     @cached
+    @within_reach(False)
     def is_dear(self) -> bool:
         """Whether losses have so many components that they are composed only where nothing else is known."""
-        try:
-            return "line" in self.settings.rungs and self._line.components(self._index) > _MANY
-        except OutOfReachError:
-            return False
+        return "line" in self.settings.rungs and self._line.components(self._index) > _MANY
 
     @cached
+    @within_reach(False)
     def is_apart(self) -> bool:
         """Whether some losses are known from two sides alone: then divergences say no more."""
-        try:
-            return not self.is_bound and any(side.is_apart for side in self._sides)
-        except OutOfReachError:
-            return False
+        return not self.is_bound and any(side.is_apart for side in self._sides)
 
     @property
     def is_gaussian(self) -> bool:
@@ -201,11 +205,6 @@ class CellReader(Guarded):
     def has_mixtures(self) -> bool:
         """Whether all losses are Gaussian mixtures."""
         return self._job.is_gaussian
-
-    @property
-    def is_one_way(self) -> bool:
-        """Whether all losses are mixtures on one side alone: no rung says more than their line."""
-        return self.is_gaussian and self.relation not in ("add", "replace_one")
 
     @cached
     def pairs(self) -> list[tuple[Pair, int]]:
@@ -233,8 +232,9 @@ class CellReader(Guarded):
         """Whether losses are rounded to a grid in some direction."""
         return any(side.is_on_grid for side in self._sides)
 
+    @within_reach(-math.inf)
     def reached(self) -> float:
-        """A loss that the job surely has, in some direction."""
+        """A loss that the job surely has, in some direction; -inf: none is known."""
         return max(side.reached() for side in self._sides)
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float, enough: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, NamedTuple
 
@@ -20,18 +20,20 @@ from fastacct.scripts.tree import UnclearError
 
 _WORDS: Final = (
     ("make_private",),
-    ("PrivacyEngine(", "attach("),
-    ("OpacusDPTrainer(",),
+    ("PrivacyEngine", "attach"),
+    ("OpacusDPTrainer",),
+    ("opacus", "DPOptimizer"),
     ("tensorflow_privacy", "DP"),
-    ("jax_privacy", "Sampling("),
-    ("jax_privacy", "DPKerasConfig("),
-    ("optax", "dpsgd("),
-    ("optax", "differentially_private_aggregate("),
-    ("flwr", "Clipping("),
-    ("flwr", "LocalDpMod("),
+    ("jax_privacy", "Sampling"),
+    ("jax_privacy", "DPKerasConfig"),
+    ("optax", "dpsgd"),
+    ("optax", "differentially_private_aggregate"),
+    ("flwr", "Clipping"),
+    ("flwr", "LocalDpMod"),
     ("DataLoader", "grad"),
 )
 """Words of which one row stands in every script with a private loop."""
+_METHODS: Final = ("make_private", "make_private_with_epsilon")
 _NOISE: Final = re.compile(r"(?:randn_like|normal_?|Normal|gauss)\s*\(")
 _READERS: Final[dict[str, Callable[[Script, ast.Call, Given], Loop | None]]] = {
     "make_private": engines.opacus,
@@ -180,7 +182,9 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     """The training loops of a script; several of them are asked about one by one."""
     found: list[Loop] = []
     for call in script.calls:
-        name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+        name = script.qualified(call.func).rpartition(".")[2] or getattr(
+            call.func, "attr", getattr(call.func, "id", "")
+        )
         read = _READERS.get(name) or next((one for end, one in _BY_END if name.endswith(end)), None)
         is_method = name.startswith("make_private") and not isinstance(call.func, ast.Attribute)
         if read is None or is_method or script.qualified(call.func).endswith("keras_api.make_private"):
@@ -193,6 +197,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             loop = Loop(script, loop.framework, call, given)
             asked(loop, UnclearError(script.hidden[0], "this may set any name"))
         found += [loop] if loop is not None else []
+    found += [asked(Loop(script, "opacus", one, given), error) for one, error in _by_detours(script, found)]
     if not found:
         made = (trainers.by_hand(script, one, given) for one in ast.walk(script.tree) if isinstance(one, ast.For))
         found = [one for one in made if one is not None]
@@ -200,6 +205,18 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
     return found
+
+
+def _by_detours(script: Script, found: Sequence[Loop]) -> Iterator[tuple[ast.AST, UnclearError]]:
+    """Where Opacus is used in a way that is not followed: a method that is kept or named, parts made by hand."""
+    named = [one.args[1] for one in script.calls if script.is_call(one, "builtins.getattr") and len(one.args) > 1]
+    for name in _METHODS if not script.hidden else ():
+        kept = [one for one in script.attributes[name] if getattr(script.parent[one], "func", None) is not one]
+        for one in (*kept, *(word for word in named if getattr(word, "value", "") == name)):
+            yield one, UnclearError(one, f"{name} is called in a way that cannot be followed")
+    for call in script.calls if not found else ():
+        if script.qualified(call.func).startswith("opacus.optimizers."):
+            yield call, UnclearError(call, "the parts of Opacus are put together by hand")
 
 
 def _answered(loop: Loop) -> Finding:

@@ -11,7 +11,7 @@ from fastacct.scripts.found import Given, Loop, asked, number
 from fastacct.scripts.loops import is_single, iterated
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import Loader, torch_loader
-from fastacct.scripts.steps import ask_of_file, goes_on, over, refuse_rebound, steps_of, take_epochs
+from fastacct.scripts.steps import ask_of_file, goes_on, over, refuse_others, refuse_rebound, steps_of, take_epochs
 from fastacct.scripts.tree import UnclearError, keywords
 
 _ENGINES: Final = ("opacus.PrivacyEngine", "opacus.privacy_engine.PrivacyEngine")
@@ -49,6 +49,8 @@ def opacus(script: Script, call: ast.Call, given: Given) -> Loop | None:
         loop.take_delta(said.get("target_delta"))
     if "clipping" in said and getattr(said["clipping"], "value", None) not in ("flat", "per_layer", "ghost"):
         loop.ask("noise_multiplier", f"line {call.lineno}: clipping that changes the noise")
+    if "noise_generator" in said:
+        loop.notes.append("The seed of noise_generator must be secret, and used once.")
     ask_of_file(loop)
     if not _is_lightning(script, call):
         return _in_own_loop(loop, call, said, is_poisson)
@@ -71,6 +73,8 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         inner = over(script, steps[0]) if len(steps) == 1 else None
         if len(steps) > 1:
             raise UnclearError(steps[1], "several lines take a step of this optimizer")
+        if steps:
+            refuse_others(script, optimizer, private)
         if not steps and not goes_on(script, private, call):
             raise UnclearError(call, "what is done with the private loader is not seen")
         if inner is not None:

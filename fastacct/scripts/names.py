@@ -289,7 +289,8 @@ class Script(Tree):
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
             return _OPERATORS[type(node.op)](_number(of(node.left)), _number(of(node.right)))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            return float(_number(of(node.left))) ** float(_number(of(node.right)))
+            base, power = _number(of(node.left)), _number(of(node.right))
+            return base**power if abs(power) <= 64 else float(base) ** power
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATORS:
             return _OPERATORS[type(node.ops[0])](of(node.left), of(node.comparators[0]))
         if isinstance(node, ast.BoolOp):

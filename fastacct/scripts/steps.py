@@ -13,7 +13,11 @@ from fastacct.scripts.names import Key, Script
 from fastacct.scripts.tree import ElsewhereError, UnclearError
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
-_MOVED: Final = ("sampler", "batch_sampler", "sample_rate", "drop_last", "dataset", "noise_multiplier")
+_MOVED: Final = (
+    *("sampler", "batch_sampler", "batch_size", "sample_rate", "drop_last", "dataset", "noise_multiplier"),
+    *("step", "pre_step", "add_noise", "clip_and_accumulate", "history"),
+)
+"""Fields of loaders, optimizers and accountants that mean another loop where they are set."""
 _ACCUMULATED: Final = ("virtual_step", "signal_skip_step", "accumulate", "no_sync", "original_optimizer")
 
 
@@ -21,11 +25,16 @@ def steps_of(script: Script, optimizer: Key) -> list[ast.Call]:
     """Calls of step() of an optimizer."""
     found = []
     for one in script.attributes["step"]:
+        call = script.parent[one]
         try:
-            if script.origin(one.value) == optimizer and isinstance(call := script.parent[one], ast.Call):
-                found.append(call)
+            is_own = script.origin(one.value) == optimizer
+            passed = [*call.args, *(word.value for word in call.keywords)] if isinstance(call, ast.Call) else []
+            is_other = any(script.origin(each) == optimizer for each in passed)  # scaler.step(optimizer)
         except UnclearError:
             continue
+        if is_other or (is_own and (not isinstance(call, ast.Call) or call.func is not one)):
+            raise UnclearError(one, "a step is taken in a way that cannot be followed")
+        found += [call] if is_own and isinstance(call, ast.Call) else []
     return found
 
 
@@ -73,6 +82,23 @@ def refuse_rebound(script: Script, target: ast.expr, call: ast.Call) -> None:
         raise UnclearError(later[0], f"{ast.unparse(target)} is set again")
 
 
+def refuse_others(script: Script, optimizer: ast.expr, loader: ast.expr) -> None:
+    """A function of another file that is given both the optimizer and the loader, and may train with them."""
+    if not isinstance(optimizer, ast.Name) or not isinstance(loader, ast.Name):
+        return
+    for call in script.calls:
+        names = {getattr(one, "id", "") for one in (*call.args, *(word.value for word in call.keywords))}
+        is_here = (
+            isinstance(call.func, ast.Name)
+            and script.lookup(call.func.id, call)[1]
+            and not (script.qualified(call.func))
+        )
+        is_method = isinstance(call.func, ast.Attribute) and not script.qualified(call.func)
+        known = script.qualified(call.func).startswith(("opacus.", "torch."))
+        if {optimizer.id, loader.id} <= names and not (is_here or is_method or known):
+            raise UnclearError(call, f"{ast.unparse(call.func)} may train, too")
+
+
 def goes_on(script: Script, loader: ast.expr, call: ast.Call) -> bool:
     """Whether a loader is given to something in the scope where it was made private."""
     if not isinstance(loader, ast.Name):
@@ -99,8 +125,22 @@ def ask_of_file(loop: Loop) -> None:
         for one in script.attributes[name]:
             if not isinstance(one.ctx, ast.Load) and ast.unparse(one.value) != "self":
                 loop.ask("noise_multiplier" if "noise" in name else "batches", f"line {one.lineno}: {name} is set")
+    for any_field in (*script.uses["setattr"], *script.uses["vars"], *script.attributes["__dict__"]):
+        if not _is_read(script, any_field):
+            loop.ask("noise_multiplier", f"line {any_field.lineno}: this may set any field")
+    released = [one for name in ("load_state_dict", "step", "history") for one in script.attributes[name]]
+    released = [one for one in released if "accountant" in ast.unparse(one.value)]
+    for one in (*script.attributes["load_checkpoint"], *released):
+        loop.ask("epochs", f"line {one.lineno}: steps that this loop does not take are counted")
     if any(one.startswith("opacus.schedulers") for one in imports):
         loop.ask("noise_multiplier", "a schedule changes the noise")
+
+
+def _is_read(script: Script, node: ast.AST) -> bool:
+    """Whether fields are only shown or passed on: vars(x), x.__dict__, where no element of them is set."""
+    above = script.parent[node] if isinstance(node, ast.Attribute) else script.parent[script.parent[node]]
+    is_set = isinstance(above, ast.Subscript | ast.Attribute) and not getattr(above, "attr", "").startswith("items")
+    return getattr(node, "id", "") != "setattr" and not is_set
 
 
 def _is_public(script: Script, step: ast.Attribute) -> bool:

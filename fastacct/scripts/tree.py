@@ -137,7 +137,7 @@ class Tree:
         return scope, self.bindings[scope].get(name, [])
 
     def qualified(self, node: ast.AST) -> str:
-        """The dotted name of what an expression imports, such as torch.utils.data.DataLoader; else empty."""
+        """The dotted name of what an expression imports, also by an alias, such as torch.utils.data.DataLoader."""
         if isinstance(node, ast.Attribute):
             base = self.qualified(node.value)
             return f"{base}.{node.attr}" if base else ""
@@ -145,6 +145,12 @@ class Tree:
             return ""
         _, found = self.lookup(node.id, node)
         names = {one.name for one in found}
+        if (
+            len(found) == 1
+            and isinstance(value := found[0].value, ast.Name | ast.Attribute)
+            and found[0].kind == "value"
+        ):
+            return "" if node.id in self.shared else self.qualified(value)
         if found and all(one.kind == "import" for one in found) and len(names) == 1:
             return names.pop()
         return f"builtins.{node.id}" if not found and hasattr(builtins, node.id) else ""

@@ -385,4 +385,4 @@ def test_steps_and_parts_of_epochs_count_as_whole_passes():
     both = fa.dpsgd.epsilon(**asked, epochs=[1, 2])
     assert [*both] == [of[1], of[2]]
     with pytest.raises(TypeError, match=r"loader_guide\(loader\).run"):
-        fa.dpsgd.noise_multiplier(**asked | {"noise_multiplier": None}, epsilon=1.0, epochs=1)
+        fa.dpsgd.job(loader=asked["loader"], noise_multiplier=2.0, epochs=1)

@@ -174,3 +174,22 @@ def test_opacus_is_given_no_stream():
     stream = type("Stream", (data.IterableDataset,), {"__iter__": lambda _: iter(ROWS), "__len__": lambda _: 6})
     with pytest.raises(ValueError, match="a data set with a length"):
         fa.loader_guide(data.DataLoader(stream(), batch_size=2), make_private=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: of("opacus").PrivacyEngine(), "give the loader that make_private returns"),
+        (lambda: of("transformers") and trainer().args, "give the Trainer"),
+        (lambda: of("lightning.pytorch").LightningModule(), r"train_dataloader\(\)"),
+        (lambda: None, r"from fit\(\) on"),
+    ],
+)
+def test_what_stands_beside_a_loader_says_what_to_give(make, said):
+    with pytest.raises(ValueError, match=said):
+        fa.loader_guide(make())
+
+
+def test_a_relation_that_the_loader_lacks_names_the_loader_of_make_private():
+    with pytest.raises(ValueError, match=r"'zero_out'.*the loader that this returns"):
+        fa.dpsgd.epsilon(loader=loader(shuffle=True), noise_multiplier=1.0, epochs=1, delta=1e-3)

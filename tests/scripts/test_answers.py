@@ -11,7 +11,7 @@ from fastacct.scripts.answers import check
 HERE = Path(__file__).parent
 SCRIPTS = {
     one["name"]: one
-    for name in ("before.toml", "look_alike.toml")
+    for name in ("before.toml", "look_alike.toml", "detours.toml")
     if (HERE / name).exists()
     for one in tomllib.loads((HERE / name).read_text("utf-8"))["scripts"]
 }
@@ -50,3 +50,33 @@ def test_scripts_get_their_sampler_and_their_number_or_are_asked(name):
         assert str(one.breaks[0]) in str(one)
     else:
         assert all(one.breaks is None for one in found)
+
+
+STEPS = SCRIPTS["function_default_overridden"]["script"].replace("    return ", "    print(").replace("1e-5)", "1e-5))")
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ('setattr(optimizer, "noise_multiplier", 0.3)', "noise_multiplier"),
+        ('optimizer.__dict__["noise_multiplier"] = 0.3', "noise_multiplier"),
+        ('vars(optimizer)["noise_multiplier"] = 0.3', "noise_multiplier"),
+        ('engine.load_checkpoint(path="c.pt", module=model)', "epochs"),
+        ('engine.accountant.load_state_dict(torch.load("a.pt"))', "epochs"),
+        ("engine.accountant.history.append((1.0, 0.1, 1000))", "epochs"),
+        ("engine.accountant.step(noise_multiplier=1.0, sample_rate=0.5)", "epochs"),
+        ("loader.batch_sampler.batch_size = 20_000", "batches"),
+        ("optimizer.step = lambda: None", "batches"),
+        ("optimizer.add_noise = lambda: None", "noise_multiplier"),
+        ("go = optimizer.step", "epochs"),
+        ("scaler.step(optimizer)", "epochs"),
+        ("train_elsewhere(model, optimizer, loader)", "epochs"),
+    ],
+)
+def test_a_line_that_changes_steps_or_noise_is_asked_about(line, asks):
+    (plain,) = check(STEPS)
+    assert plain.asks == {}
+    place = "    for epoch in"
+    (changed,) = check(STEPS.replace(place, f"    {line}\n{place}"))
+    assert changed.epsilon is None
+    assert asks in changed.asks

@@ -21,7 +21,7 @@ files=("tests/compat/test_$2"*.py tests/whole/test_refuted.py)
 case "$2" in
 	opacus) files+=(tests/compat/test_loader_draws.py) ;; # draws from real loaders
 	training) files=(tests/compat/test_loader_*.py tests/training) ;;
-	flower) files+=(tests/training/test_flower.py) ;;
-	nvflare) files=(tests/training/test_nvflare.py) ;;
+	flower) files+=(tests/training/test_flower.py tests/training/test_trainings.py) ;;
+	nvflare) files=(tests/training/test_nvflare.py tests/training/test_trainings.py) ;;
 esac
 OPENBLAS_NUM_THREADS=1 PYTHONPATH=. "$place/bin/python" -m pytest -q -n 2 -p no:cacheprovider "${files[@]}" -rs

@@ -123,13 +123,18 @@ def run(folder, kill_at, **settings):
 
 
 @pytest.mark.parametrize(
-    ("settings", "epochs"),
-    [({}, 3), ({"ignore_data_skip": True}, 4), ({"accelerator_config": {"use_seedable_sampler": False}}, 4)],
+    ("kill_at", "settings", "epochs"),
+    [
+        (21, {}, 3),
+        (14, {}, 3),
+        (14, {"ignore_data_skip": True}, 4),
+        (14, {"accelerator_config": {"use_seedable_sampler": False}}, 4),
+    ],
 )
-def test_a_process_that_was_killed_goes_on_from_its_checkpoint(tmp_path, settings, epochs):
-    """At step 14, in the second pass; the checkpoint is of step 12.  A pass whose order is lost counts again."""
+def test_a_process_that_was_killed_goes_on_from_its_checkpoint(tmp_path, kill_at, settings, epochs):
+    """In a pass, from step 12, or at its end, from step 20.  A pass whose order is lost counts again."""
     folder = tmp_path / "run"
-    assert run(folder, 14, **settings).returncode == -9
+    assert run(folder, kill_at, **settings).returncode == -9
     again = run(folder, 0, **settings)
     assert again.returncode == 0, again.stderr
     assert again.stdout.split("ends ")[1].split() == ["30", str(passes(10 * epochs))]

@@ -176,7 +176,8 @@ def test_a_state_goes_on_where_it_was_saved():
                     meter = Meter(**run)
                     meter.load_state_dict(state)
                     assert meter.epsilon == whole.epsilon
-                    if meter.was_open and step % 7 != 6:
+                    assert meter.was_open == (run is SHUFFLED and step % 7 != 6)  # one that is over goes on no more
+                    if meter.was_open:
                         meter.epoch(goes_on=True)
             assert (meter.steps, meter.epsilon) == (whole.steps, whole.epsilon)
 
@@ -286,3 +287,16 @@ def test_a_step_costs_less_than_a_fifth_of_a_millisecond():
             meter.step()
             _ = meter.epsilon
     assert (time.process_time() - start) / 500 < 0.0002
+
+
+def test_epsilon_that_is_read_in_each_step_is_asked_for_several_steps_at_once(monkeypatch):
+    from fastacct.training import meter as module
+
+    run = {"noise_multiplier": 2.5, "records": 5000, "batch_size": 50, "sampling": "fixed_size", "delta": 1e-6}
+    counted, calls = module.epsilon_of_run, []
+    monkeypatch.setattr(module, "epsilon_of_run", lambda **given: calls.append(given) or counted(**given))
+    meter = Meter(**run)
+    for steps in (*range(1, 41), 60, 61):
+        meter.step(steps - meter.steps)
+        assert meter.epsilon == fa.dpsgd.epsilon(**run, steps=steps)
+    assert len(calls) <= 6  # one by one it is 42

@@ -19,7 +19,7 @@ def test_what_answered_is_a_row_with_the_answer(job, target):
     assert (why.lower, why.upper, why.status) == (bounds.lower, bounds.upper, bounds.status.name)
     rows = dict(why.readers)
     assert why.answered
-    assert all(rows[name].endswith(f", {why.upper!r}]") for name in why.answered)
+    assert all(rows[name].rstrip("]").endswith(f" {why.upper!r}") for name in why.answered)
     assert str(why).count("answered by") == len(why.answered)
 
 
@@ -40,6 +40,16 @@ def test_where_the_lower_end_of_a_selection_is_from_is_said():
     assert "from below" not in str(fa.explain(noise, delta=1e-5))
 
 
+def test_a_reader_that_proves_an_upper_end_alone_does_not_show_an_interval():
+    why = fa.explain(fa.Exponential(0.1) + fa.Gaussian(1.0), delta=1e-5)
+    said = dict(why.readers)
+    assert said["contour"].startswith("at most ")
+    assert all(said[name] == f"at most {why.upper!r}" for name in why.answered)
+    endless = fa.explain(fa.Exponential(0.1) + fa.ApproxDP(1.0, 1e-4), delta=1e-5)
+    assert "no finite bound" in dict(endless.readers).values()
+    assert not any("[0.0" in words or "inf" in words.split("=")[0] for words in said.values())
+
+
 @pytest.mark.parametrize(
     ("accountant", "job", "named"),
     [
@@ -53,4 +63,5 @@ def test_where_the_lower_end_of_a_selection_is_from_is_said():
 def test_other_accountants_are_explained_with_their_settings(accountant, job, named):
     why = fa.explain(job, epsilon=0.75, accountant=accountant)
     assert why.answered == (named,)
-    assert dict(why.readers)[named].endswith(f", {fa.delta(job, epsilon=0.75, accountant=accountant)!r}]")
+    upper = fa.delta(job, epsilon=0.75, accountant=accountant)
+    assert dict(why.readers)[named].rstrip("]").endswith(f" {upper!r}")

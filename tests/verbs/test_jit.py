@@ -318,3 +318,47 @@ def test_divergences_next_to_a_kink_are_not_too_small_at_large_orders(panels):
     made = fa.jit.mechanism(log_density_p=laplace_p, log_density_q=laplace_q, breakpoints=[0.0, 1.0], panels=panels)
     orders = np.array([1.2, 2.0, 32.0, 100.0, 1e3, 1e4, 1e6])
     assert np.all(fa.rdp(made, orders, neighbors="remove") >= fa.rdp(fa.Laplace(1.0), orders) * (1.0 - 1e-11))
+
+
+def _logistic(x):
+    return -abs(x) - 2.0 * math.log1p(math.exp(-abs(x)))
+
+
+def _logistic_moved(x):
+    return -abs(x - 0.7) - 2.0 * math.log1p(math.exp(-abs(x - 0.7)))
+
+
+def test_thirteen_logistic_noises_are_tight_and_near_a_sum_on_a_grid_of_numpy():
+    made = fa.jit.mechanism(log_density_p=_logistic_moved, log_density_q=_logistic, breakpoints=[0.0, 0.7])
+    found = fa.epsilon_bounds(made * 13, delta=7.4e-9, neighbors="add")
+    assert found.status == fa.Status.TIGHT
+    x = np.linspace(-60.0, 60.0, 1 << 21)
+    size = np.abs(x) + 2.0 * np.log1p(np.exp(-np.abs(x)))
+    moved = np.abs(x - 0.7) + 2.0 * np.log1p(np.exp(-np.abs(x - 0.7)))
+    mass, loss = np.exp(-size) * (x[1] - x[0]), moved - size  # of direction add: Q against P
+    step = 1.4 / (1 << 13)
+    place = (loss + 0.7) / step
+    first = np.clip(np.floor(place).astype(int), 0, (1 << 13) - 1)
+    masses = np.bincount(first, mass * (1.0 - place + first), 1 << 18) + np.bincount(
+        first + 1, mass * (place - first), 1 << 18
+    )
+    tilt = 12.0  # what decides so small a delta is the bulk
+    tilted = masses * np.exp(tilt * (step * np.arange(1 << 18) - 0.7).clip(max=0.7))
+    total = np.fft.irfft(np.fft.rfft(tilted) ** 13)
+    at = -9.1 + step * np.arange(1 << 18)
+    for end, side in ((found.lower, 1.0), (found.upper, -1.0)):
+        above = at > end
+        delta = float(np.sum(total[above] * np.exp(-tilt * at[above]) * -np.expm1(end - at[above])))
+        assert side * delta >= side * 7.4e-9 * (1.0 - side * 1e-4)
+
+
+def test_a_loss_that_falls_and_rises_has_no_line():
+    made = fa.jit.mechanism(
+        log_density_p=lambda x: -0.5 * (x / 1.9) ** 2 - 0.5 * math.log(2.0 * math.pi * 3.61),
+        log_density_q=lambda x: -0.125 * x * x - 0.5 * math.log(8.0 * math.pi),
+    )
+    assert made.pieces is None
+    falling = fa.jit.mechanism(log_density_p=_logistic, log_density_q=_logistic_moved, breakpoints=[0.0, 0.7])
+    for rule in (slice(0, 10), slice(10, 16)):
+        loss = falling.pieces.table.points.reshape(-1, 16, 4)[:, rule, 0]
+        assert (np.diff(loss.ravel()) >= 0.0).all()
