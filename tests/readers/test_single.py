@@ -49,7 +49,7 @@ def test_an_infinite_loss_is_all_of_delta_beyond_the_others(infinite):
     assert truth * (1.0 - 1e-15) <= found.upper
     assert reader.delta(5.0).upper >= infinite >= reader.delta(5.0).lower
     assert reader.epsilon(infinite).upper >= 2.0
-    assert reader.epsilon(0.999 * infinite).upper == math.inf
+    assert reader.epsilon(0.999 * infinite)[:2] == (math.inf, math.inf)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-300, 1e-30])

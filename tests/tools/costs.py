@@ -33,7 +33,7 @@ LIBRARIES = ("mpmath", "scipy.stats", "numba", "xarray", "pandas", "zarr", "dask
 #: Process time of a case that `make quick` runs, and of all that it runs of a function with such cases.
 LIMIT, SHARE = 0.5, 0.25
 #: Process time of all cases of a function that `make test` runs.
-MOST = 5.0
+MOST = 3.0
 #: Examples of Hypothesis that `make quick` has one of.
 FEWER = 5
 
@@ -68,7 +68,7 @@ def is_cheap(table: Table, nodeid: str) -> bool:
 
 
 def is_affordable(table: Table, nodeid: str) -> bool:
-    """Whether a case is of those of its function that together take five seconds: the cheap ones, then by their cost.
+    """Whether a case is of those of its function that together take three seconds: the cheap ones, then by their cost.
 
     At least one of the dear cases is.
     """

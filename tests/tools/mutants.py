@@ -215,7 +215,7 @@ MUTANTS = (
     ("textbook/convert.py", "d / -np.expm1(-s)", "d / s", "textbook/textbook test_the_probability_of_a_large_loss_is"),
     ("textbook/classical.py", "np.log(2.5 * m * t / (d * n))", "np.log(2.0 / d)",
      "textbook/textbook test_the_noise_of"),
-    ("core/search.py", "if level(x) <= 0.0 else", "if True else", "core/search test_the_end"),
+    ("core/search.py", "return a if level(a) <= 0.0 else b", "return a", "core/search test_the_end"),
     ("readers/orders.py", "lower = np.where(is_drawn, 0.0, bounds.lower)", "lower = np.asarray(bounds.lower)",
      "readers/orders test_what_is_known"),
     ("core/deltas.py", "for side in (1.0, -1.0):", "for side in (1.0,):", "verbs/moments test_the_standard"),

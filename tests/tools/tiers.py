@@ -2,7 +2,7 @@
 
 make quick     cases of at most half a second of process time, of each function for 0.25 s, and what QUICK names
                (tests/costs.json has the seconds)
-make test      of every function the cases that take five seconds together, one at least, and what WHOLE names
+make test      of every function the cases that take three seconds together, one at least, and what WHOLE names
 make lint      form of the code: rooms, imports, types, words of messages
 make docs      form of the pages: links, sentences, tables, examples
 make campaign  all that is not form, and what CAMPAIGN names; Hypothesis at random
@@ -34,6 +34,7 @@ FORM = {
 
 PAIRS = "whole/test_compositions.py::test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less"
 SUMS = "whole/test_compositions.py::test_divergences_of_all_pairs_of_examples_add_up"
+EXTREMES = "mechanisms/compiled/test_extremes.py::"
 COMPILED = "kernels/test_c_interface.py::"
 ORACLE = "the oracle against itself; its values are stored"
 #: Too dear for every change: how a case begins, and what stands in for it.
@@ -47,6 +48,7 @@ CAMPAIGN = {
     f"{SUMS}[2-": "a third of the pairs",
     f"{COMPILED}test_so_it_has_at_the_best_level": "a program without Python at the least level",
     f"{COMPILED}test_without_vectors_only": "the kernels on Arm, compiled without vectors",
+    f"{EXTREMES}test_selections_of_compiled_mechanisms_": "their parts are told apart beside it",
     "reference/test_exact.py::test_both_directions": ORACLE,
     "reference/test_exact.py::test_contour_": ORACLE,
     "reference/test_exact.py::test_directions_obey": ORACLE,
