@@ -31,7 +31,7 @@ run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi 
 # Three tiers: tests/tools/tiers.py says which test is in which, by the seconds in tests/costs.json.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
-quick: $(STAMP)  ## while developing: of every test some cases of at most a second, in 90 s on two cores
+quick: $(STAMP)  ## while developing: of every test some cases of at most half a second, in 90 s on two cores
 	$(PYTEST) --tier=quick
 
 test: $(STAMP)   ## before a merge: all tests but form (lint, docs) and campaigns, in 10 minutes on two quiet cores
@@ -47,7 +47,7 @@ mutants: $(STAMP)  ## rules of changed files are taken out one by one, and the t
 campaign: $(STAMP)  ## at night, hours: the tests that are left out of `test`, random examples, attack, all mutants, all adapters
 	.ci/campaign
 
-costs: $(STAMP)  ## measure what tests cost and write tests/costs.json: 25 minutes, or FILES="tests/kernels/renyi/test_rdp.py ..."
+costs: $(STAMP)  ## measure what tests cost and write tests/costs.json: 25 minutes, or FILES="tests/kernels/renyi/test_rdp.py ...", or what is new: FILES=--new
 	$(BIN)/python -m tests.costs $(FILES)
 
 tiers: $(STAMP)  ## list every test that `make test` leaves out, with the target that runs it

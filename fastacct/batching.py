@@ -15,7 +15,7 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.samplers.table import SAMPLERS, Sampler
+from fastacct.mechanisms.samplers import SAMPLERS, Sampler
 
 _WHOLE: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)

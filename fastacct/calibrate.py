@@ -17,19 +17,21 @@ from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import MAX_STEPS, POSITIVE, UNIT, Cells, Domain, Reals, as_cells, as_number, as_threads
 from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
-from fastacct.core.relations import Relation, as_relation
-from fastacct.core.search import boundary, excess, outwards
+from fastacct.core.relations import Relation, as_relation, sensitivity
+from fastacct.core.search import WIDEST, boundary, excess
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.attack import rates
 from fastacct.readers.job import Ask, is_on_grid, rough_epsilon
-from fastacct.run import Run, as_delta, of_history, parameters, refused, steps_of_epochs
+from fastacct.run import PARAMETERS, Run, as_delta, of_history, parameters, refused, steps_of_epochs
 
 _SMALLEST_RATE: Final = 1e-30
 _ANY: Final = Domain(-math.inf, math.inf)
-_NEARBY: Final = (4e-3, 0.05)
+_NEARBY: Final = 4e-3
 """How far from a boundary the one of a coarse grid may be, relative to the number."""
+_ROUGHLY: Final = {"noise_multiplier": (1.0, -1.2), "sample_rate": (0.01, 1.0), "steps": (1, 0.7)}
+"""Where a search begins that knows no better, and the slope of log epsilon over the logarithm of the number."""
 _DOMAINS: Final = {"epsilon": None, "delta": None, "error": POSITIVE}
 
 
@@ -136,34 +138,28 @@ def calibrate(
             return f"{name} stays at {least!r}, which the parts that do not change with the number cost alone"
         return f"the smallest {name} there is {least!r}; try another bracket"
 
-    ends = None if bracket is None else _as_bracket(bracket)
+    ends, start = None if bracket is None else _as_bracket(bracket), None
     if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
         goal = _Goal(target, given["delta"])
-        ends = _about(level, lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
-    return boundary(level, ends, f"{name} <= {target!r}", hint)
+        start = _nearby(lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
+    return boundary(level, ends, f"{name} <= {target!r}", hint, start)
 
 
-_Ends = tuple[float, float] | None
+def _nearby(
+    build: Callable[[float], Process], goal: _Goal, relation: Relation, ends: tuple[float, float] | None
+) -> float | None:
+    """Where coarse grids put the boundary, if grids answer for epsilon: a start that costs little."""
 
+    def level(x: float) -> float:
+        return excess(rough_epsilon(build(x), goal.delta, relation), goal.epsilon)
 
-def _about(
-    level: Callable[[float], float], build: Callable[[float], Process], goal: _Goal, relation: Relation, ends: _Ends
-) -> _Ends:
-    """Narrow ends about the boundary of coarse grids, if grids answer for epsilon; else the ends given."""
-    epsilon, delta = goal
+    first = 1.0 if ends is None else ends[0]
     try:
-        if not is_on_grid(build(1.0 if ends is None else ends[0]), delta, relation):
-            return ends
-        middle = boundary(lambda x: excess(rough_epsilon(build(x), delta, relation), epsilon), ends, "")
+        if not is_on_grid(build(first), goal.delta, relation) or level(first) == excess(math.inf, 1.0):
+            return None
+        return boundary(level, ends, "", width=_NEARBY)
     except (TypeError, ValueError):  # said in words where it is asked again
-        return ends
-    least, most = (0.0, math.inf) if ends is None else ends
-    for width in _NEARBY:
-        step = max(round(width * middle), 1) if isinstance(middle, int) else width * middle
-        low, high = max(middle - step, least), min(middle + step, most)
-        if 0.0 < low < high and (level(low) > 0.0) != (level(high) > 0.0):
-            return low, high
-    return ends
+        return None
 
 
 def _as_law(law: object) -> ErrorLaw:
@@ -246,35 +242,40 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
         spends = answer("epsilon", build(x), at["delta"], **options, only_upper=True).upper
         return excess(float(spends), at["epsilon"])
 
-    def meets(x: float) -> bool:
-        return level(x) <= 0.0
-
+    ends, nowhere, left = WIDEST, math.inf, at["epsilon"]
     if wanted == "noise_multiplier":
-        if spent and answer("epsilon", spent, at["delta"], **options, only_upper=True).upper > at["epsilon"]:
+        used = float(answer("epsilon", spent, at["delta"], **options, only_upper=True).upper) if spent else 0.0
+        if used > at["epsilon"]:
             return math.inf
         if at["epsilon"] == math.inf or at["delta"] == 1.0:
             return 0.0
-        about = None
-        if type(options["accountant"]) is Exact:
-            about = _about(level, build, _Goal(at["epsilon"], at["delta"]), options["neighbors"], None)
-        bracket = about or outwards(level)  # the extremes are dear, and seldom needed
-        if not meets(bracket[1]):
-            return math.inf
-        if meets(bracket[0]) and meets(0.0):
-            return 0.0
-    elif not meets(0.0):
+        left = math.sqrt(left - used) * math.sqrt(left + used)
+    elif level(0.0) > 0.0:
         raise ValueError("what has been released already exceeds the target")
     elif wanted == "sample_rate":
-        bracket = max(_SMALLEST_RATE, 2.0 * at.get("epochs", 0.0) / MAX_STEPS), 1.0
-        if bracket[0] > 1.0 or not meets(bracket[0]):
+        ends, nowhere = (max(_SMALLEST_RATE, 2.0 * at.get("epochs", 0.0) / MAX_STEPS), 1.0), 0.0
+        if ends[0] > 1.0:
             return 0.0
     elif at["sample_rate"] == 0.0 or math.inf in (at["noise_multiplier"], at["epsilon"]) or at["delta"] == 1.0:
         return math.inf
     else:
-        low, high, most = 0, 1, 2**52 if spent else int(MAX_STEPS)
-        while meets(high):
-            if high == most:
-                return float(most)
-            low, high = high, min(4 * high, most)
-        bracket = low, high
-    return boundary(level, bracket, f"epsilon <= {at['epsilon']!r}")
+        ends = 0, 2**52 if spent else int(MAX_STEPS)
+    usual, slope = _ROUGHLY[wanted]
+    start = _of_poisson(wanted, at | {"epsilon": left}, sensitivity(options["neighbors"])) or usual
+    found = boundary(level, ends, "the target", start=start, slope=slope, nowhere=nowhere)
+    needs_none = wanted == "noise_multiplier" and found == ends[0] and level(0.0) <= 0.0
+    return 0.0 if needs_none else float(found)
+
+
+def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float) -> float | None:
+    """The parameter wanted if the run were one on Poisson samples alone, where the others fix it."""
+    if "steps" not in at and "sample_rate" in at and "epochs" in at:
+        at = at | {"steps": steps_of_epochs(at["epochs"], at["sample_rate"])}
+    at = at | {"noise_multiplier": at.get("noise_multiplier", moved) / moved}
+    fixed = [at[name] for name in ("epsilon", *PARAMETERS) if name != wanted and name in at]
+    if len(fixed) < 3:
+        return None
+    ask = Ask("epsilon", np.array(at["delta"]), (), "add_remove", 1, only_upper=True)
+    found = Exact().calibrate(wanted, tuple(map(np.array, fixed)), ask)
+    start = 0.0 if found is None else float(found) * (moved if wanted == "noise_multiplier" else 1.0)
+    return start if 0.0 < start < math.inf else None

@@ -34,7 +34,7 @@ from fastacct.run import verb
 from fastacct_ext import _kernels
 
 FLOOR: Final = Domain(1e-300, 1.0)
-_FIRST_CELLS: Final = 32
+_FIRST_CELLS: Final = 8
 _MOST_CELLS: Final = 20_000
 _MU_TOLERANCE: Final = 1e-6
 _REGRET_TOLERANCE: Final = 1e-3

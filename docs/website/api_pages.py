@@ -15,7 +15,7 @@ from pathlib import Path
 from types import GenericAlias, ModuleType
 
 import fastacct as fa
-from fastacct.samplers.table import VERBS
+from fastacct.mechanisms.samplers import VERBS
 
 PACKAGE = Path(fa.__file__).parent
 EXAMPLES = Path(__file__).parents[1] / "reference" / "examples.md"

@@ -38,12 +38,12 @@ from fastacct.guarantees import read_guarantee
 from fastacct.guarantees.schema import MOST_BYTES, once
 from fastacct.ledger.accountant import Accountant
 from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.samplers import SAMPLERS, VERBS
 from fastacct.reports import plan as plan_of
 from fastacct.reports import report as report_of
 from fastacct.reports.numbers import right_alarms
 from fastacct.reports.written import FORMATS
 from fastacct.run import Run, as_delta, process_of
-from fastacct.samplers.table import SAMPLERS, VERBS
 from fastacct.tradeoff import advantage, tpr_at_fpr
 
 CURVE_ROWS: Final = 6

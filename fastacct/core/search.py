@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,12 @@ from fastacct.core.inputs import Cells
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
-_WIDEST: Final = (1e-6, 1e12)
-_FACTOR: Final = 4.0
+WIDEST: Final = (1e-6, 1e12)
+_TINIEST: Final = 1e-300
+_SATURATED: Final = 50.0
+"""Levels that say no more than their sign."""
+_JITTER: Final = 1e-5
+"""Levels that differ by less may do so by the widths of their intervals."""
 _MOST_TRIES: Final = 400
 
 
@@ -57,20 +61,32 @@ def boundary(
     bracket: tuple[float, float] | None,
     wanted: str,
     hint: Callable[[], str] = lambda: "try another bracket",
+    start: float | None = None,
+    slope: float = -1.0,
+    nowhere: float | None = None,
+    width: float = WIDTH,
 ) -> float:
     """The number at which a monotone level passes 0, on the side where it is at most 0.
 
-    Without a bracket the search goes outwards from 1; a bracket of ints means whole numbers.
+    A bracket of ints means whole numbers.  The search goes outwards from the start, by default from the least whole
+    number, or without a bracket from 1; the ends are asked only where it comes there.  Where no number is on the other
+    side, the last one that is met, or `nowhere`, or a ValueError.  `slope` is roughly that of the level over the
+    logarithm of the number.
     """
-    level = cache(level)
-    low, high = outwards(level) if bracket is None else bracket
-    if max(level(low), level(high)) <= 0.0:
-        return high if level(high) >= level(low) else low  # the end that spends more
-    if min(level(low), level(high)) > 0.0:
-        raise ValueError(f"{wanted} is met neither at {low!r} nor at {high!r}; {hint()}")
-    if low == 0.0 and isinstance(low, float):
-        low, high = _away_from_zero(level, high)
-    return _search(level, low, high)
+    level, is_whole = cache(level), bracket is not None and isinstance(bracket[0], int)
+    scale = _Scale(*(bracket or WIDEST), is_whole, width)
+    if start is None and bracket is not None and not is_whole and scale.low != 0.0:
+        a, b = bracket
+    else:
+        begin = start or (scale.low if is_whole else scale.high if bracket else 1.0)
+        a, b = _outwards(level, scale, scale.number(scale.place(begin)), slope, 4.0 if start is None else 2.0)
+    if (level(a) > 0.0) != (level(b) > 0.0):
+        return _inwards(level, scale, a, b)
+    if level(a) > 0.0 and nowhere is not None:
+        return nowhere
+    if level(a) > 0.0:
+        raise ValueError(f"{wanted} is met neither at {min(a, b)!r} nor at {max(a, b)!r}; {hint()}")
+    return b if level(b) >= level(a) else a  # the end that spends more
 
 
 def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top: float) -> tuple[float, float]:
@@ -100,56 +116,105 @@ def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top:
     return ends[0], ends[1]
 
 
-def outwards(level: Callable[[float], float]) -> tuple[float, float]:
-    """A bracket around 1, or the last one tried: the extremes are slow to evaluate, and seldom needed."""
-    low, high = 1.0, _FACTOR
-    falls = level(low) >= level(high)
-    while (level(low) > 0.0) == (level(high) > 0.0) and _WIDEST[0] < low and high < _WIDEST[1]:
-        too_much = level(low) > 0.0  # everywhere: on to where it falls
-        low, high = (high, high * _FACTOR) if too_much == falls else (low / _FACTOR, low)
-    return low, high
+class _Scale(NamedTuple):
+    """Numbers from low to high as places on a line: their logarithms, if none is negative."""
+
+    low: float
+    high: float
+    is_whole: bool
+    width: float
+
+    def place(self, x: float) -> float:
+        if self.low < 0.0:
+            return x
+        return math.log(max(x, 0.5 if self.is_whole else _TINIEST))
+
+    def number(self, place: float) -> float:
+        """The number at a place; an end for a place that is further out."""
+        if place >= self.place(self.high):
+            return self.high
+        x = place if self.low < 0.0 else math.exp(place)
+        x = 0.0 if self.low == 0.0 and x <= _TINIEST else x
+        return min(max(round(x) if self.is_whole else x, self.low), self.high)
+
+    def tolerance(self, x: float) -> float:
+        """How near two places around the boundary must be."""
+        most = max(self.width * abs(x), 1.0 if self.is_whole else 0.0)
+        return most / (1.0 if self.low < 0.0 else max(abs(x), _TINIEST))
 
 
-def _away_from_zero(level: Callable[[float], float], high: float) -> tuple[float, float]:
-    """Orders of magnitude down, to a positive bracket."""
-    while high > 1e-300:
-        low = high * 1e-3
-        if (level(low) > 0.0) != (level(high) > 0.0):
-            return low, high
-        high = low
-    return 0.0, high
+def _outwards(
+    level: Callable[[float], float], scale: _Scale, x: float, slope: float, reach: float
+) -> tuple[float, float]:
+    """Numbers about the boundary, by the slope of the last two levels; the first and an end, if there are none.
+
+    The first step is by a factor of `reach` at most, the next ones may be twice as long each.
+    """
+    first, most = x, math.log(reach) if scale.low >= 0.0 else 0.25 * (scale.high - scale.low)
+    up = (level(x) > 0.0) == (slope < 0.0) if scale.low < x < scale.high else x == scale.low
+    step = min(abs(level(x) / slope), most)
+    for done in range(_MOST_TRIES):
+        step = max(step, 0.4 * scale.tolerance(x))
+        y = scale.number(scale.place(x) + (step if up else -step))
+        if y == x:
+            y = min(max(x + (1 if up else -1), scale.low), scale.high)
+        if (level(y) > 0.0) != (level(x) > 0.0):
+            return x, y
+        if y in (scale.low, scale.high):
+            return first, y
+        change, most = level(y) - level(x), 2.0 * most
+        slope = change / (scale.place(y) - scale.place(x))
+        if abs(change) > _JITTER:
+            up = (level(y) > 0.0) == (slope < 0.0)
+        least = 2.0 * step if done > 1 else 0.0  # by the slope it only comes nearer
+        x, step = y, max(min(abs(level(y) / slope), most) if slope else most, least)
+    return first, x
 
 
-def _search(level: Callable[[float], float], x: float, y: float) -> float:
-    """Chandrupatla's method on the logarithm; the end of the last bracket that meets the target."""
-    is_whole, log = isinstance(x, int), x > 0.0
+def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float) -> float:
+    """The end that meets the target of a bracket as narrow as it must be.
 
-    def place(value: float) -> float:
-        return math.log(value) if log else float(value)
-
-    def number(u: float) -> float:
-        value = math.exp(u) if log else u
-        return int(min(max(round(value), min(x, y) + 1), max(x, y) - 1)) if is_whole else value
-
-    a, b, fa, fb = place(x), place(y), level(x), level(y)
-    c, fc, share = a, fa, 0.5
+    Where the last levels put the boundary, and a little further, so that both ends come near; the middle where
+    neither the bracket nor the nearer level becomes smaller.
+    """
+    points = [(scale.place(x), level(x)) for x in (a, b)]
+    sizes: list[float] = []
     for _ in range(_MOST_TRIES):
-        largest = max(abs(x), abs(y))
-        tolerance = 0.4 if is_whole else 0.25 * WIDTH * largest
-        tolerance /= largest if log else 1.0
-        if abs(x - y) <= (1 if is_whole else 0.5 * WIDTH * largest):
+        a, b = sorted((a, b), key=lambda x: abs(level(x)))  # the nearer one first
+        low, high = sorted((scale.place(a), scale.place(b)))
+        width, tolerance = high - low, scale.tolerance(max(abs(a), abs(b)))
+        if width <= 0.5 * tolerance or (scale.is_whole and abs(a - b) <= 1):
             break
-        least = min(tolerance / abs(b - a), 0.5)
-        z = number(a + min(max(share, least), 1.0 - least) * (b - a))
-        if z in (x, y):
+        sizes.append(width * abs(level(a)))
+        place = 0.5 * (low + high)
+        if len(sizes) <= 3 or sizes[-1] < 0.2 * sizes[-4]:
+            place, error = _root(points, low, high)
+            room = scale.place(b) - place
+            place += math.copysign(min(max(error, 0.2 * tolerance), 0.5 * abs(room)), room)
+        x = scale.number(place)
+        if scale.is_whole:
+            x = min(max(x, min(a, b) + 1), max(a, b) - 1)
+        if x in (a, b):
             break
-        if (level(z) > 0.0) == (fa > 0.0):
-            c, fc = a, fa
-        else:
-            c, fc, b, fb, y = b, fb, a, fa, x
-        a, fa, x = place(z), level(z), z
-        xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
-        share = 0.5
-        if phi * phi < xi and (1.0 - phi) * (1.0 - phi) < 1.0 - xi:
-            share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-    return x if level(x) <= 0.0 else y
+        points.append((scale.place(x), level(x)))
+        a, b = (x, b) if (level(x) > 0.0) == (level(a) > 0.0) else (a, x)
+    return a if level(a) <= 0.0 else b
+
+
+def _root(points: list[tuple[float, float]], low: float, high: float) -> tuple[float, float]:
+    """Where levels pass 0 between two places, by inverse interpolation of those nearest to 0, and how far off it is."""
+    near = sorted((point for point in points if abs(point[1]) < _SATURATED), key=lambda point: abs(point[1]))[:4]
+    found, error, last, column = 0.5 * (low + high), 0.0, math.inf, list[float]()
+    for k, (place, value) in enumerate(near):
+        row = [place]
+        for j, before in enumerate(column):  # Neville
+            other = near[k - 1 - j][1]
+            row.append(row[j] + (row[j] - before) * value / (other - value) if other != value else math.nan)
+        column, step = row, abs(row[-1] - column[-1]) if column else 0.0
+        if k == 0:
+            continue
+        if not (low <= row[-1] <= high and step < last):
+            break
+        found, error = row[-1], step * min(1.0, step / last)
+        last = step
+    return found, error

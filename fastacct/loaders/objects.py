@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastacct.core.extras import Foreign
 from fastacct.loaders.pytorch import dataloader, private, shard
 from fastacct.loaders.seen import LOADER, Seen, in_order, name_of, of_seed, refusal, shuffled
-from fastacct.samplers.table import OF_ONE_SIZE, SAMPLERS
+from fastacct.mechanisms.samplers import OF_ONE_SIZE, SAMPLERS
 
 
 def seen(loader: object, *, make_private: bool = False) -> Seen:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fastacct.core.extras import Foreign
 from fastacct.loaders.seen import LOADER, TORCH, Seen, in_order, name_of, of_seed, refusal, shuffled
-from fastacct.samplers.table import OF_ONE_SIZE
+from fastacct.mechanisms.samplers import OF_ONE_SIZE
 
 __all__ = ["dataloader", "private", "shard"]
 

@@ -18,7 +18,7 @@ from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
 from fastacct.losses.loss import NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
-from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows, log_sample
+from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows, log_sample, sample_rounding
 
 _FURTHEST: Final = 38.0
 SMALLEST_WEIGHT: Final = 1e-290
@@ -285,9 +285,9 @@ class _Panel(NamedTuple):
     def _off(self, x: Cells) -> Cells:
         """Error of the loss, where x is off by a few roundings and what the row says."""
         move = self.slip + 8.0 * (np.abs(x) + abs(self.centre) * (self.curve > 0.0))
-        off = 16.0 * np.abs(self.loss(x)) + _rounding(self.rate, x, move)
+        off = 16.0 * np.abs(self.loss(x)) + sample_rounding(self.rate, x, move)
         if self.other > 0.0:
-            off += _rounding(self.rate, -x - self.other, move + 8.0 * self.other)
+            off += sample_rounding(self.rate, -x - self.other, move + 8.0 * self.other)
         return np.asarray(ROUNDING * off)
 
     def place(self, loss: Cells, low: float, high: float) -> Cells:
@@ -394,13 +394,3 @@ class _Panel(NamedTuple):
         size = 64.0 + self.fine + 8.0 * (abs(self.peak) + least * least)
         size += least / wide * (self.slip + 8.0 * (np.abs(a) + np.abs(b) + abs(self.centre)))
         return mass, excess, size
-
-
-def _rounding(rate: float, x: Cells, move: Cells) -> Cells:
-    """By how many units of 2^-53 the logarithm of a sample is off, where x is off by `move`."""
-    if rate == 1.0:
-        return move
-    value = log_sample(rate, x)
-    far = np.where(x > 30.0, -4.0 * math.log(rate), 0.0)
-    slope = np.exp(np.minimum(x + math.log(rate) - value, 0.0))
-    return np.asarray(slope * move + 8.0 * np.minimum(np.abs(np.expm1(-value)), 1.0 + np.abs(value)) + far)

@@ -130,6 +130,16 @@ def log_sample(rate: float, x: Cells) -> Cells:
     return np.where(x > 30.0, far, near)
 
 
+def sample_rounding(rate: float, x: Cells, move: Cells) -> Cells:
+    """By how many units of 2^-53 the logarithm of a sample is off, where x is off by `move`."""
+    if rate == 1.0:
+        return move
+    value = log_sample(rate, x)
+    far = np.where(x > 30.0, -4.0 * math.log(rate), 0.0)
+    slope = np.exp(np.minimum(x + math.log(rate) - value, 0.0))
+    return np.asarray(slope * move + 8.0 * np.minimum(np.abs(np.expm1(-value)), 1.0 + np.abs(value)) + far)
+
+
 def _sampled_rows(rows: Cells, rate: float) -> Cells:
     """Points of a Poisson sample, under the same Q."""
     loss, log_weight, slip, fine = rows.T

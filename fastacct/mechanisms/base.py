@@ -27,7 +27,7 @@ from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
 from fastacct.core.words import hinting
 from fastacct.mechanisms.error import ErrorLaw
-from fastacct.samplers.table import SAMPLERS, VERBS
+from fastacct.mechanisms.samplers import SAMPLERS, VERBS
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism

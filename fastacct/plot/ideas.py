@@ -21,6 +21,7 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.laplace import Laplace
 from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.samplers import SAMPLERS
 from fastacct.plot.figures import (
     SMALL,
     STYLES,
@@ -36,7 +37,6 @@ from fastacct.plot.figures import (
     wrapped,
 )
 from fastacct.run import Parameters
-from fastacct.samplers.table import SAMPLERS
 from fastacct.utility import utility
 
 if TYPE_CHECKING:

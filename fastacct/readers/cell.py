@@ -18,6 +18,7 @@ from fastacct.mechanisms.process import Cell, DeltaOf, Process
 from fastacct.readers.cell_job import Reading
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
+from fastacct.readers.reach import within_reach
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
 
@@ -91,8 +92,8 @@ class Side:
         """The reader that needs no grid, if one takes these losses."""
         if self._released:
             return self._released
-        if self._settings.spacing is None and Listed.is_possible(self._parts):
-            return Listed(self._parts)
+        if self._settings.spacing is None and (listed := Listed.of(self._parts)):
+            return listed
         if self._settings.tolerance is None and Single.is_possible(self._parts):
             return Single(self._parts[0])
         return None
@@ -184,20 +185,16 @@ class CellReader(Guarded):
         return not all(mechanism.tight for mechanism, _ in self.table)
 
     @cached
+    @within_reach(False)
     def is_dear(self) -> bool:
         """Whether losses have so many components that they are composed only where nothing else is known."""
-        try:
-            return "line" in self.settings.rungs and self._line.components(self._index) > _MANY
-        except OutOfReachError:
-            return False
+        return "line" in self.settings.rungs and self._line.components(self._index) > _MANY
 
     @cached
+    @within_reach(False)
     def is_apart(self) -> bool:
         """Whether some losses are known from two sides alone: then divergences say no more."""
-        try:
-            return not self.is_bound and any(side.is_apart for side in self._sides)
-        except OutOfReachError:
-            return False
+        return not self.is_bound and any(side.is_apart for side in self._sides)
 
     @property
     def is_gaussian(self) -> bool:
@@ -208,11 +205,6 @@ class CellReader(Guarded):
     def has_mixtures(self) -> bool:
         """Whether all losses are Gaussian mixtures."""
         return self._job.is_gaussian
-
-    @property
-    def is_one_way(self) -> bool:
-        """Whether all losses are mixtures on one side alone: no rung says more than their line."""
-        return self.is_gaussian and self.relation not in ("add", "replace_one")
 
     @cached
     def pairs(self) -> list[tuple[Pair, int]]:
@@ -240,8 +232,9 @@ class CellReader(Guarded):
         """Whether losses are rounded to a grid in some direction."""
         return any(side.is_on_grid for side in self._sides)
 
+    @within_reach(-math.inf)
     def reached(self) -> float:
-        """A loss that the job surely has, in some direction."""
+        """A loss that the job surely has, in some direction; -inf: none is known."""
         return max(side.reached() for side in self._sides)
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float, enough: float) -> float:

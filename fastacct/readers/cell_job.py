@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import aside, run_kernel
-from fastacct.core.inputs import Cells
-from fastacct.losses.mixture import Mixture
+from fastacct.core.inputs import ROUNDING, Cells
+from fastacct.losses.mixture import LEAST_NOISE, Mixture
 from fastacct.losses.panels import without
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
 from fastacct.mechanisms.base import Run
@@ -31,7 +31,6 @@ ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
 CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
 _CKS: Final = _kernels.Conversion.CANONNE_KAMATH_STEINKE
-_ULP: Final = 2.0**-52
 _FAR: Final = 30.0
 """Beyond so many standard deviations a component that is hardly ever drawn may be left out ..."""
 _HARDLY: Final = 30
@@ -39,10 +38,8 @@ _HARDLY: Final = 30
 _NEARER: Final = 6.0
 _PARTS: Final = (1e-10, 1e-7, 0.0, 1e-5)
 """... and beyond these, where a delta is asked for of which they are this part at most; the first that is tight."""
-_MOST_WORK: Final = 2.5e5
+_MOST_SQUARES: Final = 2.5e5
 """Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
-_LEAST_NOISE: Final = 1e-150
-"""Less is none: its square underflows."""
 _NO_DATA: Final = columns(())
 
 
@@ -60,8 +57,8 @@ class CellJob(NamedTuple):
     """Noise, rate and count, where all are sampled Gaussians."""
     shift: float = 0.0
     """By how much the rounding of weights may move epsilon."""
-    is_one: bool = False
-    """Whether it is one sampled Gaussian that a cell of the vectorised kernel can hold."""
+    alone: Run | None = None
+    """Those of one sampled Gaussian that a cell of the vectorised kernel can hold."""
     is_plain: bool = False
     near: Callable[[int], tuple[CellJob, float]] | None = None
     """The job without components far out of at most 10^-this weight, and the chance that a step draws one of them."""
@@ -89,7 +86,7 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
         while len(kept) > 1 and out * kept[-1][1] > far and kept[-1][1] not in shared and gone + kept[-1][0] <= most:
             gone += kept.pop()[0]
         sides.append(tuple(part for part in side if out * part[1] <= out * kept[-1][1]) if gone else side)
-        lost = max(lost, gone * (1.0 + len(side) * _ULP))
+        lost = max(lost, gone * (1.0 + len(side) * 2.0 * ROUNDING))
     return pair._replace(p=sides[0], q=sides[1]), lost
 
 
@@ -109,8 +106,10 @@ def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()
         return _with_data(job, data, 0.0 if table else spacing_of(data))
     if n_q.any():
         return job
-    is_one, ratio = len(table) == 1 and table[0][0].is_sampled, noise / mean
-    return job._replace(runs=(ratio if is_one else np.nextafter(ratio, 0.0), weight, count), is_one=is_one)
+    if len(table) == 1 and table[0][0].is_sampled:
+        run = noise / mean, weight, count
+        return job._replace(runs=run, alone=run)
+    return job._replace(runs=(np.nextafter(noise / mean, 0.0), weight, count))
 
 
 def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:
@@ -152,7 +151,7 @@ def _without(table: list[_Times], data: Sequence[tuple[Pieces, float]], hardly: 
     """The job without what is far out and has at most 10^-this weight, and the chance that a step draws of it."""
     trimmed = [(*_near(pair, hardly), float(n)) for pair, n in table]
     fewer = [(*without(pieces, 10.0**-hardly), n) for pieces, n in data]
-    lost = math.fsum(n * gone for _, gone, n in (*trimmed, *fewer)) * (1.0 + 4.0 * _ULP)
+    lost = math.fsum(n * gone for _, gone, n in (*trimmed, *fewer)) * (1.0 + 8.0 * ROUNDING)
     mixed = ((pair, n) for pair, _, n in trimmed if not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1)
     job = job_of(mixed, [(pieces, n) for pieces, _, n in fewer])
     return job._replace(shift=job.shift + 2.0 * lost, near=None), lost
@@ -161,7 +160,7 @@ def _without(table: list[_Times], data: Sequence[tuple[Pieces, float]], hardly: 
 def _least_sum(data: Sequence[tuple[Pieces, float]]) -> tuple[float, float]:
     """The least sum of losses on a lattice, direction remove, and by how much it and others may be off."""
     off = sum(n * (pieces.atoms[:, 2] + 4.0 * np.abs(pieces.atoms[:, 0])).max() for pieces, n in data)
-    return math.fsum(n * pieces.atoms[0, 0] for pieces, n in data), float(off) * _ULP
+    return math.fsum(n * pieces.atoms[0, 0] for pieces, n in data), float(off) * 2.0 * ROUNDING
 
 
 def read_run(
@@ -183,9 +182,9 @@ def read_run(
 def read_job(job: CellJob, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False) -> Reading:
     """Bounds of the losses that both distributions of each pair have, at rows of targets as of `both`; `lost` is left
     out."""
-    if job.is_one and job.runs:
-        return read_run(job.runs, target[0], target[0].shape, what, directions, 1, only_upper)
-    if not job.columns[1].min(initial=1.0) > _LEAST_NOISE:
+    if job.alone:
+        return read_run(job.alone, target[0], target[0].shape, what, directions, 1, only_upper)
+    if not job.columns[1].min(initial=1.0) > LEAST_NOISE:
         return Reading.nothing(target[0], what)
     if what == THRESHOLD:
         return _call(job, target, what, directions)
@@ -211,7 +210,7 @@ def _read(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
 def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
     """The kernel, asked each number once, in an order in which neighbours share a line."""
     parts = job.columns[2] + job.columns[3]
-    if float(parts @ parts.astype(float)) > _MOST_WORK:
+    if float(parts @ parts.astype(float)) > _MOST_SQUARES:
         return Reading.nothing(target[0], what)
     points, places = np.unique(target, return_inverse=True)
     (up, down), out = places.reshape(target.shape), Reading.empty(points.size)
@@ -263,8 +262,6 @@ def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directio
 
 def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -> Reading:
     """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
-    if reading.upper.max(initial=-np.inf) < TOP[what]:
-        return reading
     lost = (reading.upper >= TOP[what]) & ((target > 0.0) | (what != EPSILON))
     if not lost.any():
         return reading
@@ -273,7 +270,7 @@ def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -
     quantity = EPSILON if what == EPSILON else DELTA
     _kernels.renyi_of_history(*runs, at, value, order, status, quantity=quantity, conversion=_CKS)
     if what == LOG_DELTA:
-        value = np.log(value) + 4.0 * _ULP * (1.0 - np.log(value))
+        value = np.log(value) + 8.0 * ROUNDING * (1.0 - np.log(value))
     upper = reading.upper.copy()
     upper[lost] = np.minimum(value, TOP[what])
     codes = np.where(lost & (upper < TOP[what]), Status.LOOSE, reading.status).astype(np.uint8)

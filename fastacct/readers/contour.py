@@ -25,7 +25,8 @@ from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
 from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, job_of, read_run
 from fastacct.readers.infinite import read_whole
-from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, Reading, status_within
+from fastacct.readers.nearby import BOTTOM, EPSILON, Reading, status_within
+from fastacct.readers.reach import within_reach
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
 
@@ -83,24 +84,20 @@ class Contour:
         return -least if way == ADD else least, off, self._job(cell).spacing
 
     @cached
+    @within_reach(False)
     def is_certain(self) -> bool:
         """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell well."""
         # a delta: where no line certifies its epsilon well, none is worth its time on other points
         cells, everyday = range(math.prod(self.shape)), np.array([1e-3])
-        try:
-            return not self.is_apart and all(_is_narrow(self.read_cell(cell, everyday, EPSILON)[0]) for cell in cells)
-        except OutOfReachError:
-            return False
+        return not self.is_apart and all(_is_narrow(self.read_cell(cell, everyday, EPSILON)[0]) for cell in cells)
 
     @cached
+    @within_reach(False)
     def is_apart(self) -> bool:
         """Whether some losses are known by two pairs, one from above and one from below."""
-        try:
-            return self._columns is None and any(
-                isinstance(self._pair(m), Apart) for cell in self._cells for m, _ in cell
-            )
-        except OutOfReachError:  # then nothing is read
+        if self._columns is not None:
             return False
+        return any(isinstance(self._pair(mechanism), Apart) for cell in self._cells for mechanism, _ in cell)
 
     def _pair(self, mechanism: Mechanism) -> Pair | None:
         """The losses of a mechanism, made once."""
@@ -192,14 +189,6 @@ class Contour:
             raise OutOfReachError(f"the losses of {mechanism!r} are no data")
         return pieces
 
-    def one(self, target: Cells, what: Quantity, directions: Directions, *, only_upper: bool = False) -> Reading:
-        """Bounds of a job of plain numbers at one target."""
-        _kernels.begin()
-        try:
-            return self._read(0, target.reshape(1), what, directions, only_upper)[0]
-        finally:
-            _kernels.end()
-
     def read(
         self,
         cells: Index,
@@ -220,8 +209,7 @@ class Contour:
             return read_run((noise, rate, count), target, target.shape, what, directions, threads, only_upper)
         out = Reading.empty(cells.size)
         groups = np.split(order, starts[1:])
-        shared = what != DELTA or not self.is_gaussian  # lines of data serve deltas, too
-        pieces = [piece for group in groups for piece in _pieces(group, target, shared, threads)]
+        pieces = [piece for group in groups for piece in _pieces(group, target, threads)]
 
         def work(start: int, _: int) -> int:
             mine = pieces[start]
@@ -237,9 +225,7 @@ def _is_narrow(reading: Reading) -> bool:
     return bool(is_near or reading.lower[0] == np.inf)  # that it is infinite is all there is to know
 
 
-def _pieces(group: Index, target: Cells, shared: bool, threads: int) -> list[Index]:
+def _pieces(group: Index, target: Cells, threads: int) -> list[Index]:
     """The targets of one job in a few pieces: neighbouring ones share a line, where one piece has them all."""
     count = -(-group.size // CELLS_PER_TASK)
-    if shared:
-        group, count = group[np.argsort(target[group], kind="stable")], min(count, threads)
-    return np.array_split(group, count)
+    return np.array_split(group[np.argsort(target[group], kind="stable")], min(count, threads))

@@ -13,17 +13,17 @@ from fastacct.core.bounds import Bounds, Found, Status
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
-from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
 from fastacct.readers.cell_job import read_run
 from fastacct.readers.contour import Contour, kernel_directions
 from fastacct.readers.ladder import WHAT, Step, climb
 from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading, status_within
+from fastacct.readers.reach import within_reach
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
-_NEARLY: Final = Settings(rungs=("line", "losses"), tolerance=1e-4)
+_NEARLY: Final = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)
 """For a lower end that is far below the upper one."""
 
 
@@ -160,7 +160,7 @@ def _contour(process: Process, ask: Ask) -> Bounds:
         target, cells = np.broadcast_to(ask.target, ask.shape).flatten(), owners(contour.shape, ask.shape)
         found = contour.read(cells, target, what, ways, ask.threads, only_upper=ask.only_upper)
     else:
-        found = contour.one(ask.target, what, ways, only_upper=ask.only_upper)
+        found = contour.read_cell(0, ask.target.reshape(1), what, only_upper=ask.only_upper)[0]
     return Bounds(*(x.reshape(ask.shape) for x in found))
 
 
@@ -254,6 +254,7 @@ def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
     return np.asarray(exact(job, Ask("delta", epsilons, epsilons.shape, relation, only_upper=True)).upper)
 
 
+@within_reach(True)
 def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
     """Whether grids answer for epsilon of a job of plain numbers, because the line does not certify it."""
     whole = job.decompose(relation)
@@ -261,31 +262,24 @@ def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
         return False
     cell = _reader(whole, 0, relation, EXACTLY)
     with cell.lock:
-        try:
-            return cell.is_on_grid and not cell.read_line(np.array([delta]), EPSILON, only_upper=True)[1][0]
-        except OutOfReachError:
-            return True
+        return cell.is_on_grid and not cell.read_line(np.array([delta]), EPSILON, only_upper=True)[1][0]
 
 
+@within_reach(math.inf)
 def rough_epsilon(job: Process, delta: float, relation: Relation) -> float:
     """Epsilon of such a job at most, roughly, by a grid that takes little time; inf where none tells."""
     cell = _reader(job.decompose(relation), 0, relation, EXACTLY)
     with cell.lock:
-        try:
-            return cell.roughly("epsilon", delta, math.inf)
-        except OutOfReachError:
-            return math.inf
+        return cell.roughly("epsilon", delta, math.inf)
 
 
+@within_reach(math.inf)
 def largest_finite(whole: Process, direction: Direction) -> float:
     """The largest finite loss of a job of plain numbers whose losses are atoms, rounded up; inf for other losses."""
     total = 0.0
     for mechanism, count in whole:
         pair = mechanism.losses(direction)
-        try:
-            law = None if pair is None else pair.side(direction).upper.as_atoms()
-        except OutOfReachError:  # of what is data for a line alone
-            return math.inf
+        law = None if pair is None else pair.side(direction).upper.as_atoms()
         if law is None or not law.loss.size:
             return math.inf
         total += float(np.asarray(count)) * (float((law.loss + law.loss_error).max()) + law.slack)

@@ -134,14 +134,7 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
     if one.quantity != "epsilon":
         return -math.inf, log_below(cell.largest, one.target), "pure guarantee"
     is_known = one.target == 0.0 and "losses" in cell.settings.rungs and not cell.is_bound
-    return min(max(_reached(cell), 0.0), cell.largest) if is_known else 0.0, cell.largest, "pure guarantee"
-
-
-def _reached(cell: CellReader) -> float:
-    try:
-        return cell.reached()
-    except OutOfReachError:
-        return -math.inf
+    return min(max(cell.reached(), 0.0), cell.largest) if is_known else 0.0, cell.largest, "pure guarantee"
 
 
 @_each
@@ -301,7 +294,7 @@ def _is_wide(
     is_summed = cell.is_gaussian and (name != "losses" or [count for _, count in cell.table] != [1])
     least = np.full(low.size, rung.of_mixtures if is_summed else rung.width)
     is_dear = name in ("losses", "divergences") and cell.is_dear
-    if cell.is_one_way or is_dear:
+    if is_dear:
         least[...] = math.inf
     elif name == "divergences" and cell.is_apart:
         least[~lost] = math.inf

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -31,23 +31,21 @@ _SMALLEST: Final = -690.0
 class Listed:
     """Delta and epsilon of one direction."""
 
-    def __init__(self, pairs: Sequence[Part]) -> None:
-        upper = [(atoms, pair.count) for pair in pairs if (atoms := pair.upper.as_atoms())]
-        lower = [(atoms, pair.count) for pair in pairs if (atoms := pair.lower.as_atoms())]
-        self._upper, self._lower = _Sums(upper, True), _Sums(lower, False)
+    def __init__(self, lower: Sequence[tuple[Atoms, int]], upper: Sequence[tuple[Atoms, int]]) -> None:
+        self._lower, self._upper = _Sums(lower, False), _Sums(upper, True)
 
-    @staticmethod
-    def is_possible(pairs: Sequence[Part]) -> bool:
-        """Whether the losses are atoms and their sums few."""
-        sums = 1
-        for pair in pairs:
-            upper, lower = pair.upper.as_atoms(), pair.lower.as_atoms()
-            if upper is None or lower is None or pair.count > _MOST_RELEASES:
-                return False
-            sums *= _listed(pair.count, max(upper.loss.size, lower.loss.size, 1))
+    @classmethod
+    def of(cls, parts: Iterable[Part]) -> Listed | None:
+        """The reader of a sum of losses; None where they are no atoms, or their sums too many."""
+        sums, used = 1, list[tuple[tuple[Atoms, int], tuple[Atoms, int]]]()
+        for upper, lower, count in ((part.upper.as_atoms(), part.lower.as_atoms(), part.count) for part in parts):
+            if upper is None or lower is None or count > _MOST_RELEASES:
+                return None
+            sums *= _listed(count, max(upper.loss.size, lower.loss.size, 1))
             if sums > MOST_SUMS:
-                return False
-        return True
+                return None
+            used.append(((lower, count), (upper, count)))
+        return cls(*zip(*used, strict=True)) if used else cls([], [])
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta."""
@@ -65,33 +63,14 @@ class _Sums:
 
     def __init__(self, parts: Sequence[tuple[Atoms, int]], is_upper: bool) -> None:
         self._is_upper = is_upper
-        side = 1.0 if is_upper else -1.0
-        loss, log_mass, size, depth = np.zeros(1), np.zeros(1), 0.0, 1.0
-        log_total, log_more, terms = 0.0, 0.0, 0.0
-        for atoms, count in parts:
-            if count == 0:
-                continue
-            keep = atoms.mass > 0.0
-            one = atoms.loss[keep] + side * (atoms.loss_error[keep] + atoms.slack)
-            mass = atoms.mass[keep]
-            finite = math.fsum(mass)
-            whole = finite + atoms.infinite
-            log_total += count * math.log(whole) if whole > 0.0 else -math.inf
-            log_more += count * math.log1p(atoms.infinite / finite) if finite > 0.0 else math.inf
-            terms = max(terms + 1.0, float(min(mass.size, _MOST_LOSSES)))
-            if not mass.size:
-                loss = log_mass = np.zeros(0)
-                continue
-            sums, logs = _multiples(one, np.log(mass), count)
-            loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()
-            size += count * float(np.abs(one).max())
-            depth += _log_factorials(count)[-1] * 4.0 + count * float(np.abs(np.log(mass)).max())
-        self._infinite = math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
+        side, used = 1.0 if is_upper else -1.0, [(atoms, count) for atoms, count in parts if count]
+        loss, log_mass, size, depth, terms = _summed(used, side)
         # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
         relative = ROUNDING * (16.0 + 8.0 * depth)
-        self._infinite = min(1.0, max(0.0, self._infinite * (1.0 + side * relative) - (0.0 if is_upper else 2e-323)))
-        if [count for _, count in parts if count] == [1]:
-            self._infinite = next(atoms for atoms, count in parts if count).infinite
+        self._infinite = _infinite(used)
+        if [count for _, count in used] != [1]:
+            quantum = 0.0 if is_upper else 2e-323
+            self._infinite = min(1.0, max(0.0, self._infinite * (1.0 + side * relative) - quantum))
         if is_upper:
             log_mass = np.maximum(log_mass, _SMALLEST)
         else:
@@ -121,6 +100,36 @@ class _Sums:
         if delta <= self._infinite:
             return top
         return crossing(lambda epsilon: (self.delta(epsilon),) * 2, delta, top)[self._is_upper]
+
+
+def _summed(parts: Sequence[tuple[Atoms, int]], side: float) -> tuple[Cells, Cells, float, float, float]:
+    """Sums of finite losses, logarithms of their masses; the largest sum, and how much rounding is in both."""
+    loss, log_mass, size, depth, terms = np.zeros(1), np.zeros(1), 0.0, 1.0, 0.0
+    for atoms, count in parts:
+        keep = atoms.mass > 0.0
+        each, mass = atoms.loss[keep] + side * (atoms.loss_error[keep] + atoms.slack), atoms.mass[keep]
+        terms = max(terms + 1.0, float(min(mass.size, _MOST_LOSSES)))
+        if not mass.size:
+            loss = log_mass = np.zeros(0)
+            continue
+        sums, logs = _multiples(each, np.log(mass), count)
+        loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()
+        size += count * float(np.abs(each).max())
+        depth += _log_factorials(count)[-1] * 4.0 + count * float(np.abs(np.log(mass)).max())
+    return loss, log_mass, size, depth, terms
+
+
+def _infinite(parts: Sequence[tuple[Atoms, int]]) -> float:
+    """Mass of an infinite loss of all together; of one release as it is."""
+    if [count for _, count in parts] == [1]:
+        return parts[0][0].infinite
+    log_total, log_more = 0.0, 0.0
+    for atoms, count in parts:
+        finite = math.fsum(atoms.mass[atoms.mass > 0.0])
+        whole = finite + atoms.infinite
+        log_total += count * math.log(whole) if whole > 0.0 else -math.inf
+        log_more += count * math.log1p(atoms.infinite / finite) if finite > 0.0 else math.inf
+    return math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
 
 
 def _listed(count: int, k: int) -> int:

@@ -32,15 +32,16 @@ def divergences(
     direct, owner = job.decompose(relation), owners(job.shape, shape).reshape(shape)
     ends = (orders == 1.0) | (orders == np.inf)
     bounds = _between(direct, np.where(ends, 2.0, orders), shape, relation, threads, only_upper)
+    largest = partial(_largest, only_upper=only_upper)
     if ends.any():
         columns = tuple(np.array(column) for column in bounds)  # the kernel's may not be written
-        for order, of_cells in ((1.0, _at_one), (np.inf, _largest)):
+        for order, of_cells in ((1.0, _at_one), (np.inf, largest)):
             if (mine := np.broadcast_to(orders == order, shape)).any():
                 for column, values in zip(columns, of_cells(direct, relation, threads), strict=True):
                     column[mine] = np.ravel(values)[owner[mine]]
         bounds = Bounds(*columns)
     if relation == "add" and direct.is_gaussian:  # no divergence is above the largest loss
-        upper = np.minimum(bounds.upper, np.ravel(_largest(direct, relation, threads).upper)[owner])
+        upper = np.minimum(bounds.upper, np.ravel(largest(direct, relation, threads).upper)[owner])
         lower = np.minimum(bounds.lower, upper)
         bounds = Bounds(lower, upper, np.where(upper < bounds.upper, status_of(lower, upper), bounds.status))
     if only_upper:
@@ -51,9 +52,9 @@ def divergences(
     return bounds
 
 
-def _largest(whole: Process, relation: Relation, threads: int) -> Bounds:
+def _largest(whole: Process, relation: Relation, threads: int, *, only_upper: bool) -> Bounds:
     """The largest loss of each cell: epsilon at delta 0."""
-    return exact(whole, Ask("epsilon", np.zeros(whole.shape), whole.shape, relation, threads))
+    return exact(whole, Ask("epsilon", np.zeros(whole.shape), whole.shape, relation, threads, only_upper))
 
 
 def _at_one(whole: Process, relation: Relation, threads: int) -> Bounds:

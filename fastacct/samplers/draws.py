@@ -81,17 +81,9 @@ def hypergeometric(size: int, batch: int, records: int) -> Counts:
 
 
 def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Counts:
+    """Of up to `size`, from the probability of none and the ratios of that of each number to the one before."""
     smallest = Decimal(SMALLEST_WEIGHT)
-    least = smallest if size < _FEW else _LEFT_OVER
-    masses, beyond = [first], 1 - first
-    while len(masses) <= size and (beyond > least or masses[-1] > least):
-        masses.append(masses[-1] * ratio(len(masses) - 1))
-        beyond -= masses[-1]
-    if len(masses) <= size:  # beyond the largest mass: what the difference leaves may be all rounding
-        next_one = ratio(len(masses) - 1)
-        beyond = max(masses[-1] * next_one / (1 - next_one) * (1 + Decimal("1e-30")), smallest)
-    else:
-        beyond = Decimal(0)
+    masses, beyond = _first(first, ratio, size, smallest)
     step = -(-len(masses) // 512)  # before those that matter least are merged
     parts, waiting = list[list[float]](), Decimal(0)
     for k, mass in enumerate(masses):
@@ -108,6 +100,22 @@ def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Count
         least_moved = min(range(len(parts) - 1), key=lambda i: parts[i][0] * (parts[i + 1][1] - parts[i][1]))
         parts[least_moved + 1][0] += parts.pop(least_moved)[0]
     return Counts(tuple((weight, k) for weight, k in parts), below)
+
+
+def _first(
+    first: Decimal, ratio: Callable[[int], Decimal], size: int, smallest: Decimal
+) -> tuple[list[Decimal], Decimal]:
+    """Probabilities of the numbers up to where little is left, and what is left."""
+    least = smallest if size < _FEW else _LEFT_OVER
+    masses, beyond = [first], 1 - first
+    while len(masses) <= size and (beyond > least or masses[-1] > least):
+        masses.append(masses[-1] * ratio(len(masses) - 1))
+        beyond -= masses[-1]
+    if len(masses) > size:
+        return masses, Decimal(0)
+    # beyond the largest mass: what the difference leaves may be all rounding
+    next_one = ratio(len(masses) - 1)
+    return masses, max(masses[-1] * next_one / (1 - next_one) * (1 + Decimal("1e-30")), smallest)
 
 
 def _both(counts: Counts, pair: Callable[[Parts], Pair]) -> Pair:

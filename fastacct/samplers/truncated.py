@@ -71,20 +71,17 @@ def _tail(n: int, p: Decimal, k: int) -> tuple[Decimal, Decimal]:
         return Decimal(0), Decimal(1)
     if k <= 0:
         return Decimal(1), Decimal(0)
-    odds = p / (1 - p)
-    is_right = k > n * p
-    first = k if is_right else k - 1
-    term, total, enough = _mass(n, p, first), Decimal(0), Decimal(10) ** -30
-    last = first + _MOST_TERMS if is_right else first - _MOST_TERMS
-    if 0 <= last <= n and _mass(n, p, last) > enough * term:  # known before the first of so many
+    if k <= n * p:  # the smaller side is that of many which are not drawn
+        return _tail(n, 1 - p, n - k + 1)[::-1]
+    odds, term, total, enough = p / (1 - p), _mass(n, p, k), Decimal(0), Decimal(10) ** -30
+    if k + _MOST_TERMS <= n and _mass(n, p, k + _MOST_TERMS) > enough * term:  # known before the first of so many
         raise _too_large(n, p)
-    for i in range(_MOST_TERMS):
+    for place in range(k, k + _MOST_TERMS):
         total += term
-        place = first + i if is_right else first - i
-        ratio = Decimal(n - place) / (place + 1) * odds if is_right else Decimal(place) / (n - place + 1) / odds
+        ratio = Decimal(n - place) / (place + 1) * odds
         term *= ratio
         if ratio < 1 and term <= enough * total * (1 - ratio):
-            return (total, 1 - total) if is_right else (1 - total, total)
+            return total, 1 - total
     raise _too_large(n, p)
 
 

@@ -41,6 +41,43 @@ def test_a_jump_is_enclosed(jump):
     assert low < jump <= high <= low * (1.0 + 1e-11)
 
 
+@pytest.mark.parametrize(("start", "most"), [(1.0, 8), (1e3, 14), (1e-5, 16)])
+@pytest.mark.parametrize("jitter", [0.0, 1e-8])
+def test_smooth_levels_are_asked_seldom_and_rough_ones_to_the_end(start, most, jitter):
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        root, steep, bend = math.exp(rng.uniform(-1.0, 1.0)), rng.uniform(0.7, 2.0), rng.uniform(-0.1, 0.1)
+        asked = []
+
+        def level(x, root=root, steep=steep, bend=bend, asked=asked):
+            asked.append(x)
+            u = math.log(x / root)
+            return -steep * u * (1.0 + bend * math.tanh(u)) + jitter * math.sin(1e9 * x)
+
+        found = boundary(level, None, "the target", start=start)
+        assert len(asked) <= most + (40 if jitter else 0)
+        assert len({*asked}) == len(asked)
+        assert level(found) <= 0.0
+        assert any(abs(x / found - 1.0) <= 1e-9 and level(x) > 0.0 for x in [*asked])
+
+
+def test_what_is_met_everywhere_or_nowhere_ends_at_an_end():
+    asked = []
+    assert boundary(lambda x: asked.append(x) or -1.0 - 1e-3 * x, (1e-3, 1e3), "it", start=1.0) == 1e-3
+    assert max(asked) == 1.0
+    assert boundary(lambda x: 1.0, (1e-3, 1e3), "it", start=1.0, nowhere=7.0) == 7.0
+    assert boundary(lambda x: -1.0, (1, 10**6), "it") == 10**6
+    with pytest.raises(ValueError, match=r"it is met neither at 1 nor at 1000000; try another"):
+        boundary(lambda x: 1.0, (1, 10**6), "it")
+
+
+def test_a_boundary_below_zero_is_found():
+    asked = []
+    found = boundary(lambda x: asked.append(x) or 0.3 + math.expm1(x), (-2.0, 5.0), "it")
+    assert math.log(0.7) * (1.0 + 1e-9) <= found <= math.log(0.7)
+    assert len(asked) <= 12
+
+
 @pytest.mark.parametrize("ends", [(1e-3, 1e3), (-2.0, 50.0), (1, 10**6)])
 def test_the_end_that_is_returned_meets_the_target(ends):
     """Of rising and of falling functions; a step further it is not met."""

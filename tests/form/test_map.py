@@ -1,7 +1,10 @@
-"""The map of the tests: files that tests/README.md names exist, every folder is on it, and no test file is too long."""
+"""The map of the tests: files that tests/README.md names exist, every folder is on it, no test file is too long, and
+what each test costs is known."""
 
 import re
 from pathlib import Path
+
+from tests import costs, near
 
 TESTS = Path(__file__).parents[1]
 MAP = (TESTS / "README.md").read_text()
@@ -22,3 +25,10 @@ def test_every_test_is_in_a_folder_of_the_map():
 
 def test_no_test_file_has_more_than_400_lines():
     assert [path.name for path in FILES if path.read_text().count("\n") > 400] == []
+
+
+def test_what_each_test_costs_is_known():
+    """One that was never measured counts as cheap, and a dear one makes `make quick` long: make costs FILES=--new."""
+    table = costs.read()
+    new = ["::".join(one) for one in near.all_tests() if not costs.is_known(table, "::".join(one))]
+    assert [one for one in new if not one.startswith("compat/")] == []  # adapters run in environments of their own

@@ -8,7 +8,6 @@ closest comparison must be no further from it than is said here: one that is inf
 
 import argparse
 import shutil
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from tests.compiled import compiled
+from tests.compiled import compiled, printed
 
 if shutil.which("cc") is None:
     pytest.skip("no C compiler named cc", allow_module_level=True)
@@ -48,9 +47,8 @@ def build(name):
 
 def measure(program, *arguments):
     """{comparison: (how often, how often the bound was broken, the largest share of a bound that was needed)}."""
-    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=True)
     found = {}
-    for line in done.stdout.splitlines():
+    for line in printed(program, *arguments).splitlines():
         if line.startswith("#"):
             print(line, file=sys.stderr)
         else:

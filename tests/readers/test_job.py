@@ -90,3 +90,9 @@ def test_an_attack_on_the_known_mechanisms_is_one_on_the_whole_job(known):
     assert (true.upper == fa.tpr_at_fpr(whole, fpr)).all()
     alone = fa.tpr_at_fpr_bounds(fa.Exponential(0.1), 0.01)
     assert alone.lower == 0.01 < alone.upper
+
+
+def test_known_mechanisms_reach_their_largest_loss_at_delta_0():
+    job = fa.Laplace(2.0) * 3 + fa.Exponential(0.1)
+    found = fa.epsilon_bounds(job, delta=0.0)
+    assert 1.5 * (1.0 - 1e-12) < found.lower <= 1.5 < found.upper

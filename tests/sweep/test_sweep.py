@@ -32,6 +32,9 @@ def test_every_cell_equals_a_direct_call_at_its_labels():
                 for delta in AXES["delta"]:
                     at = {"noise_multiplier": noise, "sample_rate": rate, "steps": steps, "delta": delta}
                     assert grid.epsilon.sel(at).item() == fa.dpsgd.epsilon(**at, accountant=ACCOUNTANT)
+    lower, upper, _ = fa.dpsgd.epsilon_bounds(**at, accountant=ACCOUNTANT)
+    both = run(bounds=True).sel(at)
+    assert (both.epsilon_lower.item(), both.epsilon.item()) == (lower, upper)
 
 
 def test_what_is_computed_follows_from_the_axes():
@@ -351,6 +354,8 @@ def test_the_cheapest_value_of_an_axis_meets_and_the_next_does_not(grid):
         fa.cheapest(grid, "epsilon <= 3", "epsilon")
     most = fa.cheapest(grid, "epsilon <= 0.1", "epochs", largest=True)
     assert np.isnan(most.sel(noise_multiplier=values[0])).all()
+    last = fa.cheapest(grid, "epsilon <= 3", "epochs", largest=True).max()
+    assert last == grid.epochs.where(grid.epsilon <= 3.0).max() > grid.epochs.min()
 
 
 def test_no_cell_is_better_than_one_of_the_front(grid):

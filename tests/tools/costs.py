@@ -1,9 +1,15 @@
 """What tests cost, in seconds of process time, written to tests/costs.json: python -m tests.costs [file ...].
 
 The tests run one after the other in one process, those of the named files or all of them.  `functions` has the sum of
-all cases of a function, `dear` the cases that take more than a second; those of Hypothesis may take five, since
-`make quick` has a fifth of the examples.  A fixture that cases share counts with each of them in equal parts; processes
-that a test starts and waits for count too.  Rows of files that did not run are kept.
+all cases of a function, `dear` the cases that take more than half a second; those of Hypothesis may take five times as
+long, since `make quick` has a fifth of the examples.  A fixture that cases share counts with each of them in equal
+parts; processes that a test starts and waits for count too.  Rows of files that did not run are kept.
+
+    python -m tests.costs --new             adds functions that were never measured; moved and renamed ones are new
+    python -m tests.costs --tier=quick      adds what is dear among the cases that `make quick` runs
+
+A value that several tests keep is paid by the first of them: by another one, where a tier leaves that out.  So a tier
+is measured as it runs, and what is found dear there is added to the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ TABLE = TESTS / "costs.json"
 #: Slow to import, and so imported before the first test that uses them pays for all.
 LIBRARIES = ("mpmath", "scipy.stats", "numba", "xarray", "pandas", "zarr", "dask.array", "matplotlib.pyplot")
 #: Process time of a case that `make quick` runs, and of all that it runs of a function with such cases.
-LIMIT, SHARE = 1.0, 0.4
+LIMIT, SHARE = 0.5, 0.25
 #: Process time of all cases of a function that `make test` runs.
 MOST = 5.0
 #: Examples of Hypothesis that `make quick` has one of.
@@ -46,8 +52,14 @@ def read() -> Table:
     return json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {"functions": {}, "dear": {}}
 
 
+def is_known(table: Table, nodeid: str) -> bool:
+    """Whether the function of a case was measured."""
+    file, case = named(nodeid)
+    return case.partition("[")[0] in table["functions"].get(file, {})
+
+
 def is_cheap(table: Table, nodeid: str) -> bool:
-    """Whether a case is of those of its function that together take 0.4 s: drawn by their names.
+    """Whether a case is of those of its function that together take 0.25 s: drawn by their names.
 
     One that was never measured is cheap.
     """
@@ -69,7 +81,7 @@ def is_affordable(table: Table, nodeid: str) -> bool:
 
 
 def dear_cases(table: Table, file: str, case: str) -> dict[str, float]:
-    """The cases of the function of a case that take more than a second, and what they take."""
+    """The cases of the function of a case that are dear, and what they take."""
     function = case.partition("[")[0]
     return {one: cost for one, cost in table["dear"].get(file, {}).items() if one.partition("[")[0] == function}
 
@@ -91,7 +103,8 @@ def spent() -> float:
 class Watch:
     """Measures cases, and apart from them what fixtures that several cases share take."""
 
-    def __init__(self) -> None:
+    def __init__(self, only_new: bool = False) -> None:
+        self.only_new = only_new
         self.own: dict[str, float] = {}
         self.drawn: set[str] = set()
         self.users: dict[object, list[str]] = defaultdict(list)
@@ -104,6 +117,11 @@ class Watch:
                 importlib.import_module(library)
             except ImportError:
                 print(f"{library} is not installed: its tests are left out")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.only_new:
+            table = read()
+            items[:] = [one for one in items if not is_known(table, one.nodeid)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: object) -> Generator[None, object, object]:
@@ -132,12 +150,37 @@ class Watch:
             for one in (one for found in asked.values() for one in found):
                 self.users[one].append(item.nodeid)
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         cases = self.own.copy()
         for one, seconds in self.fixtures.items():
             for nodeid in self.users[one]:
                 cases[nodeid] += seconds / len(self.users[one])
-        write(cases, self.drawn)
+        tier = session.config.getoption("--tier")
+        if tier is None:
+            write(cases, self.drawn)
+        else:
+            examples = FEWER if tier == "quick" else 1
+            add({one: cost * (examples if one in self.drawn else 1) for one, cost in cases.items()}, self.drawn)
+
+
+def is_dear(nodeid: str, cost: float, drawn: Container[str]) -> bool:
+    """Whether `make quick` leaves out a case of this cost; of those in `drawn` it has a fifth of the examples."""
+    return cost > LIMIT * (FEWER if nodeid in drawn else 1)
+
+
+def add(cases: dict[str, float], drawn: Container[str] = ()) -> None:
+    """Add to the table functions that it lacks, and of others what is dear, to their sums too: others paid for it."""
+    table, before = read(), read()
+    for nodeid, cost in cases.items():
+        file, case = named(nodeid)
+        functions, dear = table["functions"].setdefault(file, {}), table["dear"].setdefault(file, {})
+        function, was = case.partition("[")[0], dear.get(case, 0.0)
+        if is_dear(nodeid, cost, drawn):
+            dear[case] = round(cost, 1)
+        if is_known(before, nodeid):
+            cost = dear.get(case, 0.0) - was
+        functions[function] = round(functions.get(function, 0.0) + cost, 3)
+    save(table)
 
 
 def write(cases: dict[str, float], drawn: Container[str] = ()) -> None:
@@ -147,19 +190,29 @@ def write(cases: dict[str, float], drawn: Container[str] = ()) -> None:
         file, case = named(nodeid)
         functions, function = made["functions"][file], case.partition("[")[0]
         functions[function] = round(functions.get(function, 0.0) + cost, 3)
-        if cost > LIMIT * (FEWER if nodeid in drawn else 1):
+        if is_dear(nodeid, cost, drawn):
             made["dear"][file][case] = round(cost, 1)
     measured = made["functions"].keys()
     for kind, rows in read().items():
         kept = {file: found for file, found in rows.items() if file not in measured and (TESTS / file).exists()}
-        made[kind] = dict(sorted((kept | made[kind]).items()))
-    TABLE.write_text(json.dumps(made, indent=0) + "\n", encoding="utf-8")
+        made[kind] = kept | made[kind]
+    save(made)
+
+
+def save(table: Table) -> None:
+    """Write the table, its files in order, without those that have no rows."""
+    ordered = {
+        kind: dict(sorted((file, found) for file, found in rows.items() if found)) for kind, rows in table.items()
+    }
+    TABLE.write_text(json.dumps(ordered, indent=0) + "\n", encoding="utf-8")
 
 
 def main(files: list[str]) -> int:
     """Run and measure."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    return int(pytest.main(["-p", "no:xdist", *files], plugins=[Watch()]))
+    only_new = "--new" in files
+    rest = ["--tier=test" if one == "--new" else one for one in files]  # form is never measured
+    return int(pytest.main(["-p", "no:xdist", *rest], plugins=[Watch(only_new)]))
 
 
 if __name__ == "__main__":

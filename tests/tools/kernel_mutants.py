@@ -92,6 +92,8 @@ MUTANTS = (
      "    if (job->has_floor)", "kernels/line/capped_line test_every_entry and put"),
     (LEDGER, "s->log_q[j] + raise) + cell * b);", "s->log_q[j] + raise));", SUMS + "sampled"),
     (LEDGER, "a, 0, fa_cap_back_error(block, a));", "a, 0, 0.0);", SUMS + "sampled"),
+    (LEDGER, "return fa_cap_exp(job->lost.log_q - log_value);", "return 0.0;",
+     "kernels/line/capped_ledger test_what_a_cap_takes"),
     # rest, aliases, closed parts, and their sum
     (LEDGER, "        out->floor = fa_cap_entry(fa_cap_log_weight(job, eps, log_value, p->low, 1));", "        ;",
      "kernels/line/capped_line test_every_entry and floor"),

@@ -1,6 +1,6 @@
 """Which tests run when: `pytest --tier=quick` and the other tiers.  python -m tests.tiers lists what `make test` lacks.
 
-make quick     cases of at most a second of process time, of each function for 0.4 s, and what QUICK names
+make quick     cases of at most half a second of process time, of each function for 0.25 s, and what QUICK names
                (tests/costs.json has the seconds)
 make test      of every function the cases that take five seconds together, one at least, and what WHOLE names
 make lint      form of the code: rooms, imports, types, words of messages
@@ -123,6 +123,10 @@ def main() -> int:
             print(f"make {place:<9} {case}")
     for place, count in sorted(Counter(places.values()).items()):
         print(f"{place}: {count} cases")
+    new = {
+        one.partition("[")[0] for one, place in places.items() if place == "quick" and not costs.is_known(table, one)
+    }
+    print(f"{len(new)} functions were never measured, and count as cheap: python -m tests.costs --new")
     return int(status)
 
 

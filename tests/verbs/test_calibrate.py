@@ -111,6 +111,39 @@ def test_a_search_for_noise_asks_no_extremes(monkeypatch):
     assert fa.dpsgd.noise_multiplier(**run, epsilon=math.inf, delta=1e-5) == 0.0
 
 
+RUN_OF_EPOCHS = {"records": 50_000, "batch_size": 512, "epochs": 3}
+SEARCHED = [
+    ("noise_multiplier", {**RUN_OF_EPOCHS, "neighbors": "replace_one"}),
+    ("noise_multiplier", {**RUN_OF_EPOCHS, "sampling": "truncated", "at_most": 640}),
+    ("noise_multiplier", {**RUN_OF_EPOCHS, "sampling": "fixed_size", "neighbors": "replace_one"}),
+    ("noise_multiplier", {**RUN_OF_EPOCHS, "sampling": "with_replacement"}),
+    ("noise_multiplier", {**RUN_OF_EPOCHS, "sampling": "allocation"}),
+    ("noise_multiplier", {**RUN_OF_EPOCHS, "sampling": "shuffled", "neighbors": "zero_out"}),
+    ("noise_multiplier", {**RUN_OF_EPOCHS, "after": fa.Laplace(20.0) * 3}),
+    ("steps", {"noise_multiplier": 2.0, "sample_rate": 0.01, "after": fa.Laplace(20.0) * 3}),
+    ("sample_rate", {"noise_multiplier": 2.0, "steps": 700, "neighbors": "replace_one"}),
+]
+
+
+@pytest.mark.parametrize(("wanted", "run"), SEARCHED, ids=[f"{w}-{[*r.values()][-1]}" for w, r in SEARCHED])
+def test_a_search_begins_near_the_answer_and_asks_for_few_numbers(wanted, run, monkeypatch):
+    """It begins at the answer for Poisson samples; what is found is met, and a step further it is not."""
+    search, asked = sys.modules["fastacct.calibrate"], []
+    answer = search.answer
+    monkeypatch.setattr(search, "answer", lambda *args, **told: asked.append(args) or answer(*args, **told))
+    found = getattr(fa.dpsgd, wanted)(**run, epsilon=3.0, delta=1e-5)
+    assert len(asked) <= 8
+    after = run.get("after", fa.Gaussian(1.0) * 0)
+    told = {name: value for name, value in run.items() if name not in ("after", "neighbors")}
+
+    def spent(x):
+        job = fa.dpsgd.job(**told, **{wanted: x}) + after
+        return fa.epsilon(job, delta=1e-5, neighbors=run.get("neighbors", "add_remove"))
+
+    further = {"noise_multiplier": found * (1.0 - 1e-8), "steps": found + 1, "sample_rate": found * (1.0 + 1e-8)}
+    assert spent(found) <= 3.0 < spent(further[wanted])
+
+
 def test_where_a_grid_answers_few_numbers_are_asked(monkeypatch):
     asked, ask = [], sys.modules["fastacct.calibrate"].answer
     monkeypatch.setattr(
@@ -130,5 +163,5 @@ def test_where_a_grid_answers_few_numbers_are_asked(monkeypatch):
     asked.clear()
     many = {"bracket": (1, 10_000)}
     count = calibrate(lambda n: fa.Skellam(3000.0) * n + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6, **many)
-    assert len(asked) <= 7
+    assert len(asked) <= 8
     just_met(count, lambda n: spent(3000.0, n), 2.0, count + 1)

@@ -119,3 +119,14 @@ def test_statements_that_hold_are_not_asked_again():
     assert low < 10.0 <= high < low * (1.0 + 1e-10)
     assert asked[-1] == 1
     assert sum(asked) < 20 * levels.size
+
+
+def test_few_deltas_are_asked_where_each_is_dear(monkeypatch):
+    """Of rare steps a delta takes milliseconds: the first cells are few."""
+    asked, read = [], Contour.read
+    monkeypatch.setattr(
+        Contour, "read", lambda self, cells, *given: asked.append(len(cells)) or read(self, cells, *given)
+    )
+    fit = gdp(Gaussian(0.3787).poisson(2.82e-5) * 178, neighbors="replace_one")
+    assert sum(asked) <= 60
+    assert fit.mu_lower <= fit.mu <= fit.mu_lower * (1.0 + 1.1e-6)

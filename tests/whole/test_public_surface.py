@@ -80,9 +80,8 @@ def test_the_top_is_small_and_everything_else_stands_in_a_module_of_its_own():
 def test_type_checkers_see_the_same_names():
     """The lists that only they read, and the imports that only they follow."""
     tree = ast.parse(Path(fa.__file__).read_text())
-    seen = [
-        line for one in tree.body if isinstance(one, ast.If) and isinstance(one.test, ast.Name) for line in one.body
-    ]
+    ifs = [one for one in tree.body if isinstance(one, ast.If) and isinstance(one.test, ast.Name)]
+    seen = [line for one in ifs for line in one.body]
     names = {"accountants": fa.accountants, "mechanisms": fa.mechanisms}
     lists = [one for one in seen if isinstance(one, ast.Assign | ast.AugAssign)]
     exec(compile(ast.Module(lists, []), "lists", "exec"), names)

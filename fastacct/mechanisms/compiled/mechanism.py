@@ -164,7 +164,7 @@ class Compiled(Mechanism):
             sums.append(np.where(small, near, far))
             rounding = 1e-14 * (np.abs(top) + 1.0) / a[..., 0] + 1e-13 * np.abs(sums[-1])
         table = self.table.turned() if way else self.table
-        if table.missing() > 0.0:
+        if table.missing > 0.0:
             return np.asarray(sums[1]), np.full(orders.shape, np.inf)
         with np.errstate(invalid="ignore"):
             error = 10.0 * np.abs(sums[1] - sums[0]) + rounding

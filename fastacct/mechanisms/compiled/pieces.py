@@ -45,7 +45,7 @@ def pieces_at(made: Compiled) -> Pieces | None:
     every = np.arange(0, fine.size - 1, max(1, made.panels // _PANELS))
     first = np.unique(np.concatenate([every, np.flatnonzero(np.isin(fine[:-1], made.breakpoints))]))
     range_, seen = np.stack([made.table.low, made.table.high]), (made.table.p > 0.0) | (made.table.q > 0.0)
-    if made.table.missing() > 0.0 or made.table.turned().missing() > 0.0 or np.isinf(range_[:, seen]).any():
+    if made.table.missing > 0.0 or made.table.turned().missing > 0.0 or np.isinf(range_[:, seen]).any():
         return None
     _, log_p, log_q, loss, log_size = at_nodes(made, np.append(fine[first], fine[-1]), 10, 6)
     empty = ~((log_p > -np.inf) | (log_q > -np.inf))

@@ -28,7 +28,7 @@ class _Sums:
     """Masses of the panels whose losses are all above a threshold, in extended precision."""
 
     def __init__(self, table: Table) -> None:
-        self.missing = table.missing()
+        self.missing = table.missing
         order = np.argsort(-np.nan_to_num(table.low, nan=-np.inf), kind="stable")
         order = order[np.isfinite(table.low[order]) | (table.low[order] > 0.0)]
         self.low = locked(-table.low[order])

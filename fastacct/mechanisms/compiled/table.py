@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import ROUNDING, Cells
+from fastacct.core.kept import cached
 from fastacct.core.record import Record
 from fastacct.losses.loss import Atoms, Bracket
 
@@ -50,9 +51,10 @@ class Table(Record):
     low: Cells
     high: Cells
 
+    @cached
     def missing(self) -> float:
-        """Mass of P outside the domain, if the errors do not explain it."""
-        return max(0.0, 1.0 - math.fsum(self.p) - math.fsum(self.p_error))
+        """Mass of P outside the domain, if the errors do not explain it; these are above the rounding of the sum."""
+        return max(0.0, 1.0 - float(self.p.sum()) - float(self.p_error.sum()))
 
     def turned(self) -> Table:
         """Q against P."""
@@ -64,7 +66,7 @@ class Table(Record):
         known = (p > 1e-300) & (q > 1e-300)
         mean = np.log(p[known]) - np.log(q[known])
         mean -= ROUNDING * (8.0 + 4.0 * (np.abs(np.log(p[known])) + np.abs(np.log(q[known]))))
-        high = float(np.fmax.reduce(self.high, initial=0.0)) if self.missing() == 0.0 else math.inf
+        high = float(np.fmax.reduce(self.high, initial=0.0)) if self.missing == 0.0 else math.inf
         return max(0.0, float(mean.max(initial=0.0))), high
 
 
@@ -99,13 +101,13 @@ def table_of(made: Compiled) -> Table:
 def _resolved(made: Compiled, table: Table) -> Table:
     """The same table, or a refusal."""
     for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
-        if math.fsum(error) > UNRESOLVED:
+        if float(error.sum()) > UNRESOLVED:
             worst = int(np.argmax(error))
             low, high = float(table.edges[worst]), float(table.edges[worst + 1])
             raise ValueError(
                 f"{name} is not resolved in [{low!r}, {high!r}]: name kinks and jumps in breakpoints, or more panels"
             )
-        if abs((total := math.fsum(mass)) - 1.0) > 1e-9:
+        if abs((total := float(mass.sum())) - 1.0) > 1e-9:
             ends = float(table.edges[0]), float(table.edges[-1])
             hint = "" if ends == made.domain else _SEARCHED.format(made.domain)
             raise ValueError(f"{name} integrates to {total!r} over {ends!r}, not to 1{hint}")
@@ -237,7 +239,7 @@ def _reach(made: Compiled, low: float, high: float) -> tuple[float, float]:
 def losses_of(table: Table) -> Bracket:
     """Panels as atoms: both ends of each with its masses of P and Q, or its mean."""
     seen = (table.p > 1e-300) & (table.q > 1e-300) & np.isfinite(table.low) & np.isfinite(table.high)
-    rest = math.fsum((table.p + table.p_error)[~seen]) + table.missing() + 1e-290
+    rest = float((table.p + table.p_error)[~seen].sum()) + table.missing + 1e-290
     p, q, low, high = table.p[seen], table.q[seen], table.low[seen], table.high[seen]
     p_off, q_off = table.p_error[seen] / p, table.q_error[seen] / q
     mean = np.log(p) - np.log(q)

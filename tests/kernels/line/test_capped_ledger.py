@@ -13,6 +13,12 @@ TRUTHS = {
     (2.0, 0.1, 100, 1.0): 0.0114978612009078,
     (1.0, 0.01, 1000, 1.0): 0.00261242057862692,
 }
+# ... and direction="add"
+ADDED = {
+    (1.0, 0.1, 100, 0.5): 0.29188374528224525,
+    (2.0, 0.1, 100, 0.3): 0.10184529451838795,
+    (1.0, 0.01, 1000, 0.2): 0.08685703079113559,
+}
 
 
 @pytest.mark.parametrize("need", [4.0, 6.0, 9.0, 14.0, 24.0])
@@ -34,3 +40,12 @@ def test_the_bound_without_a_line_is_above_and_near_the_truth(run):
     upper, back = call("bound", "upper", *job, epsilon, math.log(TRUTHS[run]), answers=2)
     assert TRUTHS[run] * (1.0 - 1e-12) <= math.exp(upper) <= 6.0 * TRUTHS[run]
     assert epsilon <= back <= 1.5 * epsilon
+
+
+@pytest.mark.parametrize("cap", [3.0, 4.0])
+@pytest.mark.parametrize("run", ADDED)
+def test_what_a_cap_takes_of_direction_add_is_paid(run, cap):
+    """A cap of so many standard deviations takes too much of delta, and the ledger has more than that."""
+    log_value, put = call("bound", "added", *run, cap * run[0], answers=2)
+    assert math.exp(log_value) < ADDED[run] * (1.0 - 1e-7)
+    assert math.exp(log_value) * (1.0 + put) >= ADDED[run]

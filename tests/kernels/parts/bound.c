@@ -52,3 +52,30 @@ void moved(double sigma, double rate, double steps, double eps, double need, dou
     }
     fa_cap_work_free(&work);
 }
+
+/* A line of direction add whose cap is at `cap`, where sums beyond it matter: log of delta, and what the ledger has for
+ * the cap (its quadrature is not made for one there).  NAN: no line */
+void added(double sigma, double rate, double steps, double eps, double cap, double *out)
+{
+    fa_cap_effort effort = fa_cap_usual_effort();
+    fa_cap_work work;
+    fa_cap_reading r;
+    fa_cap_ledger g;
+    fa_cap_saddle at;
+    fa_cap_job *job = &work.job;
+    memset(&work, 0, sizeof(work));
+    out[0] = out[1] = NAN;
+    if (fa_cap_job_set(job, sigma, rate, steps)) {
+        job->is_add = 1;
+        if (fa_cap_place(job, &effort, eps, 0.0, &at) && fa_cap_begin_at(job->blocks, &effort, cap)) {
+            fa_cap_count_lost(job);
+            if (fa_cap_plan_line(job, &work.line, &at, eps, at.log_size, 0, 1, &effort) &&
+                fa_cap_evaluate(job, &work.line, &effort, 0.0)) {
+                r = fa_cap_read(job, &work.line, eps);
+                if (fa_cap_close(job, &work.line, &effort, eps, &r, &g))
+                    out[0] = r.log_value, out[1] = g.put;
+            }
+        }
+    }
+    fa_cap_work_free(&work);
+}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastacct.core.relations import Relation
+if TYPE_CHECKING:
+    from fastacct.core.relations import Relation
 
 
 class Sampler(NamedTuple):

@@ -5,7 +5,7 @@ import pytest
 import fastacct as fa
 from fastacct.batching import in_words
 from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.samplers.table import OF_ONE_SIZE, SAMPLERS, VERBS
+from fastacct.mechanisms.samplers import OF_ONE_SIZE, SAMPLERS, VERBS
 
 RUN = {"noise_multiplier": 2.0, "delta": 1e-5}
 WITH = {"batch_size": 10, "records": 1000, "epochs": 2, "at_most": 20, "bands": 4, "sample_rate": 0.01, "steps": 200}
