@@ -29,9 +29,12 @@ _MEANT: Final = {
     "divergence": "kl",
     "utility": "mse",
     "members": "prior base_rate prevalence",
-    "tpr_at_fpr": "reconstruction auc roc membership_inference mia",
+    "tpr_at_fpr": "reconstruction auc roc membership_inference mia mia_tpr",
     "tradeoff": "f_dp fdp roc_curve",
     "calibrate": "get_noise_multiplier find_noise_multiplier find_noise",
+    "gdp": "mu",
+    "Gaussian": "gaussianmechanism gaussian_mechanism",
+    "Laplace": "laplacemechanism laplace_mechanism",
 }
 _SYNONYMS: Final = {word: name for name, words in _MEANT.items() for word in words.split()}
 """What other libraries and papers call it."""
@@ -43,6 +46,9 @@ _INSTEAD: Final = {
     **dict.fromkeys(("compose", "composition_of"), "jobs add up: job + other, job * count"),
     **dict.fromkeys(("drop_last", "shuffle_seed"), "fastacct.loader_guide says which sampling a loader is"),
     "loader": "write **fastacct.loader_guide(loader).run",
+    "sampled": "write .poisson(sample_rate)",
+    "PrivacyEngine": "Opacus' own, after fastacct.compat.opacus.register()",
+    "MeterCallback": "of fastacct.training.huggingface, .lightning or .keras",
     **dict.fromkeys(("get_epsilon", "compute_epsilon", "get_privacy_spent"), "write fastacct.epsilon(job, delta=...)"),
 }
 """What to do instead of giving a keyword, or of asking for a name."""

@@ -35,19 +35,23 @@ _WORDS: Final = (
 """Words of which one row stands in every script with a private loop."""
 _METHODS: Final = ("make_private", "make_private_with_epsilon")
 _NOISE: Final = re.compile(r"(?:randn_like|normal_?|Normal|gauss)\s*\(")
-_READERS: Final[dict[str, Callable[[Script, ast.Call, Given], Loop | None]]] = {
-    "make_private": engines.opacus,
-    "make_private_with_epsilon": engines.opacus,
-    "PrivacyEngine": engines.attached,
-    "OpacusDPTrainer": trainers.dp_transformers,
-    "DPModel": others.tf_privacy,
-    "DPSequential": others.tf_privacy,
-    "DPKerasConfig": others.jax_keras,
-    "dpsgd": others.optax,
-    "differentially_private_aggregate": others.optax,
-    "LocalDpMod": others.flower,
+_READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None]]]] = {
+    "make_private": ("", "opacus", engines.opacus),
+    "make_private_with_epsilon": ("", "opacus", engines.opacus),
+    "PrivacyEngine": ("", "opacus", engines.attached),
+    "OpacusDPTrainer": ("", "dp_transformers", trainers.dp_transformers),
+    "DPModel": ("tensorflow_privacy.", "tensorflow_privacy", others.tf_privacy),
+    "DPSequential": ("tensorflow_privacy.", "tensorflow_privacy", others.tf_privacy),
+    "Optimizer": ("tensorflow_privacy.", "tensorflow_privacy", others.tf_privacy),
+    "Sampling": ("jax_privacy.", "jax_privacy", others.jax_selection),
+    "DPKerasConfig": ("jax_privacy.", "jax_privacy", others.jax_keras),
+    "dpsgd": ("optax.", "optax", others.optax),
+    "differentially_private_aggregate": ("optax.", "optax", others.optax),
+    "LocalDpMod": ("flwr.", "flower", others.flower),
+    "Clipping": ("flwr.", "flower", others.flower),
 }
-_BY_END: Final = (("Optimizer", others.tf_privacy), ("Sampling", others.jax_selection), ("Clipping", others.flower))
+"""What is called, or how its name ends: where it must be from, whose it is, and who reads it."""
+_ENDS: Final = ("Optimizer", "Sampling", "Clipping")
 
 
 class Finding(NamedTuple):
@@ -182,14 +186,17 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     """The training loops of a script; several of them are asked about one by one."""
     found: list[Loop] = []
     for call in script.calls:
-        name = script.qualified(call.func).rpartition(".")[2] or getattr(
-            call.func, "attr", getattr(call.func, "id", "")
-        )
-        read = _READERS.get(name) or next((one for end, one in _BY_END if name.endswith(end)), None)
+        whole = script.qualified(call.func)
+        name = whole.rpartition(".")[2] or getattr(call.func, "attr", getattr(call.func, "id", ""))
+        known = _READERS.get(name) or _READERS.get(next(filter(name.endswith, _ENDS), ""))
         is_method = name.startswith("make_private") and not isinstance(call.func, ast.Attribute)
-        if read is None or is_method or script.qualified(call.func).endswith("keras_api.make_private"):
+        if known is None or is_method or not whole.startswith(known[0]) or whole.endswith("keras_api.make_private"):
             continue
-        loop = read(script, call, given)
+        _, framework, read = known
+        try:
+            loop = read(Loop(script, framework, call, given), call)
+        except UnclearError as error:
+            loop = asked(Loop(script, framework, call, given), error)
         if loop is not None and loop.framework != "flower" and (why := is_single(script, call)):
             loop = Loop(script, loop.framework, call, given)
             loop.asks = {"one loop": why}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fastacct.loaders import loader_guide
-from fastacct.scripts.found import Given, Loop, asked, number
+from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single, iterated
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import Loader, torch_loader
@@ -22,18 +22,14 @@ _TRAINERS: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning
 # -- Opacus ----------------------------------------------------------------------------------------------------------
 
 
-def opacus(script: Script, call: ast.Call, given: Given) -> Loop | None:
+def opacus(loop: Loop, call: ast.Call) -> Loop:
     """A call of make_private, or of make_private_with_epsilon."""
-    loop = Loop(script, "opacus", call, given)
+    script = loop.script
     assert isinstance(call.func, ast.Attribute)
     loop.sampling, is_poisson = "poisson", True
-    try:
-        engine = script.resolve(call.func.value)
-        if not script.is_call(engine, *_ENGINES):
-            raise UnclearError(call, "this is no PrivacyEngine that can be seen")
-        said = keywords(call, ())
-    except UnclearError as error:
-        return asked(loop, error)
+    if not script.is_call(script.resolve(call.func.value), *_ENGINES):
+        raise UnclearError(call, "this is no PrivacyEngine that can be seen")
+    said = keywords(call, ())
     try:
         if "poisson_sampling" in said and script.fold(said["poisson_sampling"]) is not True:
             is_poisson = False
@@ -175,12 +171,12 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
 # -- Opacus before 1.0, and private-transformers -----------------------------------------------------------------------
 
 
-def attached(script: Script, call: ast.Call, given: Given) -> Loop | None:
+def attached(loop: Loop, call: ast.Call) -> Loop | None:
     """An engine made of a model and attached to an optimizer: its batches are those of the loop's own loader."""
+    script = loop.script
     if not call.args and not {one.arg for one in call.keywords} & {"noise_multiplier", "target_epsilon", "module"}:
         return None
-    framework = script.qualified(call.func).partition(".")[0] or "opacus"
-    loop = Loop(script, framework, call, given)
+    loop.framework = script.qualified(call.func).partition(".")[0] or loop.framework
     try:
         if script.qualified(call.func) not in _OLD:
             raise UnclearError(call, "this is no PrivacyEngine that can be seen")

@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from fastacct.loaders import loader_guide
-from fastacct.scripts.found import Given, Loop, asked
+from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import tf_pipeline
@@ -19,19 +19,12 @@ _CYCLIC: Final = ("sampling_prob", "iterations", "truncated_batch_size", "cycle_
 # -- Keras -----------------------------------------------------------------------------------------------------------
 
 
-def tf_privacy(script: Script, call: ast.Call, given: Given) -> Loop | None:
+def tf_privacy(loop: Loop, call: ast.Call) -> Loop:
     """An optimizer, or a model, of TensorFlow Privacy."""
-    name = script.qualified(call.func)
-    if not name.startswith("tensorflow_privacy."):
-        return None
-    loop = Loop(script, "tensorflow_privacy", call, given)
-    try:
-        said = keywords(call, ("l2_norm_clip", "noise_multiplier", "num_microbatches"))
-        is_model = name.endswith(("DPModel", "DPSequential"))
-        target = script.parent[call]
-        models = _models(script, target.targets[0] if isinstance(target, ast.Assign) else call, is_model)
-    except UnclearError as error:
-        return asked(loop, error)
+    script, target = loop.script, loop.script.parent[call]
+    said = keywords(call, ("l2_norm_clip", "noise_multiplier", "num_microbatches"))
+    is_model = script.qualified(call.func).endswith(("DPModel", "DPSequential"))
+    models = _models(script, target.targets[0] if isinstance(target, ast.Assign) else call, is_model)
     loop.take("noise_multiplier", said.get("noise_multiplier"))
     loop.take_delta()
     _in_fit(loop, models)
@@ -45,7 +38,7 @@ def tf_privacy(script: Script, call: ast.Call, given: Given) -> Loop | None:
             size = str(error)
         if size != loop.values.get("batch_size", size):
             why = "a record moves the sum of clipped microbatches by up to twice the norm: give noise_multiplier / 2"
-            loop.values.pop("noise_multiplier", None) if "noise_multiplier" not in given else None
+            loop.values.pop("noise_multiplier", None) if "noise_multiplier" not in loop.given else None
             loop.ask("noise_multiplier", f"line {groups.lineno}: {why}")
             loop.breaks = groups.lineno, f"num_microbatches={ast.unparse(groups)} is not the batch size"
     return loop
@@ -139,13 +132,12 @@ def _from_pipeline(loop: Loop, node: ast.expr | None, line: int) -> None:
 # -- JAX -------------------------------------------------------------------------------------------------------------
 
 
-def jax_selection(script: Script, call: ast.Call, given: Given) -> Loop | None:
+def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
     """A strategy of jax_privacy.batch_selection; its noise is in units that are not seen."""
-    name = script.qualified(call.func)
-    if not name.startswith("jax_privacy.") or ".batch_selection." not in name:
+    script = loop.script
+    home, _, kind = script.qualified(call.func).rpartition(".")
+    if not home.endswith(".batch_selection"):
         return None
-    loop = Loop(script, "jax_privacy", call, given)
-    kind = name.rpartition(".")[2]
     loop.ask("noise_multiplier", f"line {call.lineno}: the noise over the sensitivity of the sum of clipped gradients")
     loop.take_delta()
     try:
@@ -180,24 +172,15 @@ def jax_selection(script: Script, call: ast.Call, given: Given) -> Loop | None:
     return loop
 
 
-def jax_keras(script: Script, call: ast.Call, given: Given) -> Loop | None:
+def jax_keras(loop: Loop, call: ast.Call) -> Loop:
     """The settings of jax_privacy.keras_api: fit() shuffles arrays, unless it is told to sample."""
-    if not script.qualified(call.func).startswith("jax_privacy."):
-        return None
-    loop = Loop(script, "jax_privacy", call, given)
-    try:
-        said = keywords(call, ())
-        made = [one for one in script.calls if script.qualified(one.func).endswith("keras_api.make_private")]
-        target = script.parent[made[0]] if len(made) == 1 else call
-        if not isinstance(target, ast.Assign):
-            raise UnclearError(call, "not one model is made private")
-    except UnclearError as error:
-        return asked(loop, error)
+    script, said = loop.script, keywords(call, ())
+    made = [one for one in script.calls if script.qualified(one.func).endswith("keras_api.make_private")]
+    target = script.parent[made[0]] if len(made) == 1 else call
+    if not isinstance(target, ast.Assign):
+        raise UnclearError(call, "not one model is made private")
     loop.take("noise_multiplier", said.get("noise_multiplier"), "it is found when the script runs; print it")
-    try:
-        loop.target = float(script.fold(said["epsilon"]))
-    except (UnclearError, KeyError, TypeError, ValueError):
-        loop.target = None
+    loop.target = number(script, said.get("epsilon"))
     loop.take_delta(said.get("delta"))
     _in_fit(loop, ast.unparse(target.targets[0]))
     for name, usual in (("poisson_sampling_in_fit", False), ("gradient_accumulation_steps", 1)):
@@ -211,13 +194,10 @@ def jax_keras(script: Script, call: ast.Call, given: Given) -> Loop | None:
     return loop
 
 
-def optax(script: Script, call: ast.Call, given: Given) -> Loop | None:
+def optax(loop: Loop, call: ast.Call) -> Loop:
     """A transformation of Optax: it sees gradients, not batches."""
-    if not script.qualified(call.func).startswith("optax."):
-        return None
-    loop = Loop(script, "optax", call, given)
     try:
-        said = keywords(call, ("learning_rate",) if call.func.attr == "dpsgd" else ())  # type: ignore[attr-defined]
+        said = keywords(call, ("learning_rate",) if loop.script.qualified(call.func).endswith(".dpsgd") else ())
         loop.take("noise_multiplier", said.get("noise_multiplier"))
     except UnclearError as error:
         loop.ask("noise_multiplier", error)
@@ -230,14 +210,10 @@ def optax(script: Script, call: ast.Call, given: Given) -> Loop | None:
 # -- Flower ----------------------------------------------------------------------------------------------------------
 
 
-def flower(script: Script, call: ast.Call, given: Given) -> Loop | None:
+def flower(loop: Loop, call: ast.Call) -> Loop:
     """A strategy of Flower with noise: a round takes a fixed number of clients, and may weigh them by their records."""
-    name = script.qualified(call.func)
-    if not name.startswith("flwr."):
-        return None
-    loop = Loop(script, "flower", call, given)
-    if name.endswith("LocalDpMod"):
-        return asked(loop, UnclearError(call, "each round releases a message of each client, whatever it costs"))
+    if loop.script.qualified(call.func).endswith("LocalDpMod"):
+        raise UnclearError(call, "each round releases a message of each client, whatever it costs")
     why = "a client's largest weight decides: the noise over what it moves the average by"
     loop.ask("noise_multiplier", f"line {call.lineno}: {why}")
     loop.ask("records", f"line {call.lineno}: how many clients there are")

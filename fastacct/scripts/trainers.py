@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastacct.scripts.engines import draws_as, from_loader
-from fastacct.scripts.found import Given, Loop, asked, number
+from fastacct.scripts.found import Given, Loop, number
 from fastacct.scripts.loops import around, is_single, iterated, passes
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import LOADER, Loader
@@ -18,18 +18,15 @@ from fastacct.scripts.tree import UnclearError, keywords
 # -- dp-transformers -------------------------------------------------------------------------------------------------
 
 
-def dp_transformers(script: Script, call: ast.Call, given: Given) -> Loop:
+def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
     """A trainer of dp-transformers: it shuffles, whatever its accountant takes the batches for."""
-    loop = Loop(script, "dp_transformers", call, given)
-    try:
-        if not script.qualified(call.func).startswith("dp_transformers."):
-            raise UnclearError(call, "this trainer is not that of dp-transformers")
-        said = keywords(call, ("model", "args", "train_dataset", "privacy_args"))
-        trains = [one for one in script.calls if getattr(one.func, "attr", "") == "train" and not one.args]
-        key = script.origin(_target(script, call))
-        trains = [one for one in trains if script.origin(one.func.value) == key]  # type: ignore[attr-defined]
-    except UnclearError as error:
-        return asked(loop, error)
+    script = loop.script
+    if not script.qualified(call.func).startswith("dp_transformers."):
+        raise UnclearError(call, "this trainer is not that of dp-transformers")
+    said = keywords(call, ("model", "args", "train_dataset", "privacy_args"))
+    trains = [one for one in script.calls if getattr(one.func, "attr", "") == "train" and not one.args]
+    key = script.origin(_target(script, call))
+    trains = [one for one in trains if script.origin(one.func.value) == key]  # type: ignore[attr-defined]
     loop.take_records(said.get("train_dataset"))
     try:
         made = script.resolve(said["args"])

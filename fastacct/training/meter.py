@@ -14,6 +14,7 @@ from fastacct.accountants.question import Job, as_process
 from fastacct.batching import SAMPLINGS
 from fastacct.core.inputs import Domain, Floats, as_choice, as_number, unwrap
 from fastacct.core.rounding import as_written
+from fastacct.core.words import hinting
 from fastacct.dpsgd import epsilon as epsilon_of_run
 from fastacct.epsilon import epsilon
 from fastacct.ledger.accountant import BudgetExceededError
@@ -29,6 +30,7 @@ _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
 _ANY: Final = Domain(0.0, math.inf)
 _MOST: Final = 2**53
 _FIXED: Final = ("steps", "epochs", "history")
+_LIMITS: Final = ("epsilon", "target_epsilon", "max_epsilon", "budget", "limit")
 _COUNTS: Final = ("steps", "units", "in_pass")
 _AHEAD: Final = 16
 """Answers at once cost less than one by one; TIGHT ones have the same bits."""
@@ -107,6 +109,8 @@ class Meter:
         given = {name: value for name, value in run.items() if name not in self._asked and value is not None}
         if beside := [name for name in given if name in _FIXED]:
             raise TypeError(f"{beside[0]} is what a meter counts: leave it out")
+        if limit := [name for name in given if name in _LIMITS]:
+            raise TypeError(f"{limit[0]}: the largest epsilon of a meter is stop_at")
         live = _of_keywords(given) if loader is None else seen(loader, make_private=make_private)
         if loader is not None:
             proved(live, run.get("neighbors", "add_remove"))
@@ -137,6 +141,10 @@ class Meter:
         self._left: int | None = None
         """The same of a pass that was open when the state was saved."""
         self._epsilon_of(1)  # refused here, if at all
+
+    __getattr__ = hinting(
+        {"get_epsilon": "read epsilon", "update": "call step()", "spent": "read epsilon", "budget": "read stop_at"}
+    )
 
     def __repr__(self) -> str:
         return f"Meter(steps={self.steps}, epsilon={self.epsilon:.6g}, delta={self.delta!r}, stop_at={self.stop_at!r})"

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import textwrap
 import time
 import tomllib
 from pathlib import Path
@@ -169,3 +170,25 @@ def test_the_action_comments_how_a_change_moves_epsilon(tmp_path):
     assert "epsilon 10.8587 to 22.3104" in text
     assert "no such loop" not in text
     assert run("git", "worktree", "list")[1].count("\n") == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="bash")
+@pytest.mark.parametrize(
+    ("old", "fails", "does"),
+    [
+        ("", "", "repos/me/it/issues/7/comments -F body=@comment.md"),
+        ("12", "", "-X PATCH repos/me/it/issues/comments/12 -F body=@comment.md"),
+        ("", "--silent", "No comment was written"),
+    ],
+)
+def test_the_action_writes_one_comment_and_changes_it_afterwards(tmp_path, old, fails, does):
+    """The step that posts, with a program in the place of GitHub's that notes what it is asked for."""
+    step = (ROOT / "action" / "action.yml").read_text().split("      run: |\n")[2].split("    - shell")[0]
+    noted = f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncase "$*" in *--jq*) echo "{old}" ;; esac\n'
+    noted += f'case "$2" in {fails or "no"}) exit 1 ;; esac\n'
+    written(tmp_path, "gh", noted).chmod(0o755)
+    known = {"GITHUB_REPOSITORY": "me/it", "NUMBER": "7", "WRITE": "comment.md"}
+    known |= {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", textwrap.dedent(step)]
+    done = subprocess.run(command, env=known, capture_output=True, text=True, check=True)
+    assert does in done.stdout + (tmp_path / "asked").read_text()

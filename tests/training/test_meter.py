@@ -234,6 +234,8 @@ def test_states_of_others_and_damaged_ones_change_nothing():
         ({**SHUFFLED, "records": None}, "needs records"),
         (POISSON | {"sigma": 1.0}, "sigma"),
         (POISSON | {"stop_at": -1.0}, "stop_at"),
+        (POISSON | {"max_epsilon": 3.0}, "max_epsilon: the largest epsilon of a meter is stop_at"),
+        (POISSON | {"epsilon": 3.0}, "the largest epsilon of a meter is stop_at"),
         (POISSON | {"accumulate": 1.5}, "accumulate"),
         (POISSON | {"noise_multiplier": []}, "noise_multiplier is empty"),
         (POISSON | {"delta": "1/n"}, "needs records"),
@@ -243,6 +245,17 @@ def test_states_of_others_and_damaged_ones_change_nothing():
 def test_mistakes_are_named(given, said):
     with pytest.raises((TypeError, ValueError), match=said):
         Meter(**given)
+
+
+def test_names_of_other_meters_say_what_to_read():
+    for name, said in (
+        ("get_epsilon", "read epsilon"),
+        ("update", "step"),
+        ("budget", "stop_at"),
+        ("remaning", "remaining"),
+    ):
+        with pytest.raises(AttributeError, match=said):
+            getattr(Meter(**POISSON), name)
 
 
 def test_batches_are_counted_before_they_are_given_out():

@@ -194,11 +194,17 @@ REFUSED = [
     ("fa.Gaussian(1.0).poisson(2.0)", "allowed: [0, 1]"),
     ("fa.Gaussian(1.0) * 2.5", "whole numbers"),
     # names of functions
+    ("fa.PrivacyEngine", "compat.opacus.register"),
+    ("fa.training.MeterCallback", "fastacct.training.huggingface"),
+    ("fa.Gaussian(1.0).sampled(0.1)", "write .poisson(sample_rate)"),
     *(
         (f"fa.{word}", f"did you mean '{ours}'")
         for word, ours in (
             ("trade_off", "tradeoff"),
             ("auc", "tpr_at_fpr"),
+            ("mia_tpr", "tpr_at_fpr"),
+            ("mu", "gdp"),
+            ("GaussianMechanism", "Gaussian"),
             ("roc", "tpr_at_fpr"),
             ("membership_inference", "tpr_at_fpr"),
             ("epsilom", "epsilon"),
