@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation, sensitivity
 from fastacct.core.search import WIDEST, boundary, excess
+from fastacct.loaders.keywords import told as told_by_loader
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
@@ -222,6 +223,18 @@ def calibrated(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, aft
 
     in_pieces(values.size, threads, work)
     return values.reshape(shape)
+
+
+def calibrated_on_loader(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, after: Job | None) -> Cells:
+    """A parameter of a run that may be on a loader: in the loader's steps, and in its noise."""
+    told = told_by_loader(run, wanted=wanted)
+    if (live := told.live) is None:
+        return calibrated(wanted, epsilon, delta, run, after)
+    target = as_delta(delta, {"records": told.records}) if isinstance(delta, str) else delta
+    found = calibrated(wanted, epsilon, target, cast("Run", told.run), after)
+    if wanted == "noise_multiplier":
+        return found / live.share
+    return np.minimum(found * (live.length if live.is_pass else live.per), live.most)
 
 
 def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spent: Process, options: Options) -> float:

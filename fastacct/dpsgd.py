@@ -30,14 +30,15 @@ import numpy as np
 from fastacct.accountants import CLT, RDP, Exact
 from fastacct.accountants.question import Job, as_accountant, as_method, asked, plain_bounds, renyi
 from fastacct.batching import batches_of
+from fastacct.calibrate import calibrated_on_loader
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Domain, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled, labels_of
 from fastacct.core.relations import as_relation
 from fastacct.core.words import written_out
 from fastacct.gradient import delta_gradient, epsilon_gradient
-from fastacct.loaders.keywords import calibrated_on, upper_alone
 from fastacct.loaders.keywords import told as told_by_loader
+from fastacct.loaders.keywords import upper_alone
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
@@ -266,7 +267,7 @@ def noise_multiplier(*, epsilon: Reals, delta: Delta, after: Job | None = None, 
     >>> round(fa.dpsgd.noise_multiplier(**target, **run, after=fa.Laplace(2.0) * 3), 4)
     2.4075
     """
-    return unwrap(calibrated_on(run, "noise_multiplier", epsilon, delta, after))
+    return unwrap(calibrated_on_loader("noise_multiplier", epsilon, delta, run, after))
 
 
 def sample_rate(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpack[Run]) -> float | Floats:
@@ -279,7 +280,7 @@ def sample_rate(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run
     >>> round(fa.dpsgd.sample_rate(epsilon=3.0, delta=1e-5, noise_multiplier=1.0, steps=10000), 6)
     0.005315
     """
-    return unwrap(calibrated_on(run, "sample_rate", epsilon, delta, after))
+    return unwrap(calibrated_on_loader("sample_rate", epsilon, delta, run, after))
 
 
 def steps(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpack[Run]) -> int | float | Floats:
@@ -292,7 +293,7 @@ def steps(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpa
     >>> fa.dpsgd.steps(epsilon=3.0, delta=1e-5, noise_multiplier=1.0, sample_rate=0.01)
     2666
     """
-    found = calibrated_on(run, "steps", epsilon, delta, after)
+    found = calibrated_on_loader("steps", epsilon, delta, run, after)
     if labels_of(found):
         return found
     return found if found.ndim else int(found) if np.isfinite(found) else float(found)

@@ -8,16 +8,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fastacct.accountants.base import Wanted
-from fastacct.calibrate import calibrated
 from fastacct.core.bounds import Bounds, Status
-from fastacct.core.inputs import Cells, as_cells, unwrap
+from fastacct.core.inputs import as_cells, unwrap
 from fastacct.core.relations import as_relation, refuse
 from fastacct.core.rounding import as_written
 from fastacct.loaders.guide import LoaderGuide, guide_of
 from fastacct.loaders.objects import seen
 from fastacct.loaders.seen import TORCH, Seen
-from fastacct.run import as_delta
 
 _FIXED: Final = ("sample_rate", "records", "batch_size", "sampling", "at_most", "bands", "bins", "selected", "history")
 
@@ -72,18 +69,6 @@ def told(run: Mapping[str, Any], *, wanted: str = "") -> Told:
         given["noise_multiplier"] = unwrap(live.share * as_cells("noise_multiplier", given["noise_multiplier"]))
     records = given.get("records") if "records" in live.asks else live.records
     return Told(given | live.run | count, records, guide.lower_holds and is_whole, live)
-
-
-def calibrated_on(run: Mapping[str, Any], wanted: Wanted, epsilon: Any, delta: Any, after: Any) -> Cells:
-    """As `fastacct.calibrate.calibrated`, of a run that may be on a loader: in its steps, and in its noise."""
-    found = told(run, wanted=wanted)
-    if (live := found.live) is None:
-        return calibrated(wanted, epsilon, delta, run, after)  # type: ignore[arg-type]
-    delta = as_delta(delta, {"records": found.records}) if isinstance(delta, str) else delta
-    number = calibrated(wanted, epsilon, delta, found.run, after)  # type: ignore[arg-type]
-    if wanted == "noise_multiplier":
-        return number / live.share
-    return np.minimum(number * (live.length if live.is_pass else live.per), live.most)
 
 
 def _counted(live: Seen, given: dict[str, Any]) -> tuple[dict[str, object], bool]:
