@@ -86,6 +86,7 @@ def boundary(
         return nowhere
     if level(a) > 0.0:
         raise ValueError(f"{wanted} is met neither at {min(a, b)!r} nor at {max(a, b)!r}; {hint()}")
+    a, b = sorted((a, b)) if slope > 0.0 else (a, b)  # of two that spend as much the larger one, if more spends more
     return b if level(b) >= level(a) else a  # the end that spends more
 
 

@@ -29,7 +29,8 @@ def divergences(
     job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, *, only_upper: bool
 ) -> Bounds:
     """Bounds at the orders; the lower ones are 0 where only upper ones are asked for."""
-    direct, owner = job.decompose(relation), owners(job.shape, shape).reshape(shape)
+    direct = job if job.sampled(relation) else job.decompose(relation)  # runs are read as the numbers they are
+    owner = owners(job.shape, shape).reshape(shape)
     ends = (orders == 1.0) | (orders == np.inf)
     bounds = _between(direct, np.where(ends, 2.0, orders), shape, relation, threads, only_upper)
     largest = partial(_largest, only_upper=only_upper)
