@@ -362,3 +362,21 @@ def test_a_loss_that_falls_and_rises_has_no_line():
     for rule in (slice(0, 10), slice(10, 16)):
         loss = falling.pieces.table.points.reshape(-1, 16, 4)[:, rule, 0]
         assert (np.diff(loss.ravel()) >= 0.0).all()
+
+
+@pytest.mark.parametrize("low", [0.0, 0.3, -7.7])
+def test_densities_that_are_steps_are_randomised_responses(low):
+    """Panels next to a breakpoint that is not 0 are as short as rounding allows, and are not cut again."""
+    likely, seldom, at = math.log(1.5), math.log(0.5), low + 0.5
+    made = fa.jit.mechanism(
+        log_density_p=lambda x: likely if x < at else seldom,
+        log_density_q=lambda x: seldom if x < at else likely,
+        domain=(low, low + 1.0),
+        breakpoints=[at],
+    )
+    assert (np.diff(made.table.edges) > 0.0).all()
+    lower, upper, status = fa.epsilon_bounds(made, delta=0.1)
+    assert lower <= math.log(2.6) <= upper
+    assert status == fa.Status.TIGHT
+    twenty = fa.epsilon_bounds(fa.from_pmf([0.75, 0.25], [0.25, 0.75]) * 20, delta=1e-6)
+    assert twenty.lower <= fa.epsilon(made * 20, delta=1e-6) <= twenty.upper * (1.0 + 1e-6)
