@@ -9,7 +9,7 @@ KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c
 unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run quick test near mutants campaign costs tiers oldest attack bench backends lint format types docs explorer explorer-test site accuracy sanitize wheel aarch64 release-check clean
+.PHONY: help run quick test near mutants campaign costs tiers oldest attack bench backends lint format types docs proofs explorer explorer-test site accuracy sanitize wheel aarch64 release-check clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -90,6 +90,9 @@ types: $(STAMP)   ## mypy --strict on the package
 
 docs: $(STAMP)   ## form of the pages: code blocks, links, sentences, tables, examples of every public name
 	$(BIN)/python -m pytest --tier=docs README.md docs tests
+
+proofs: $(STAMP)   ## the proofs of the kernels' constants that are run, in ball arithmetic
+	$(BIN)/python -m bench.proof_erfc
 
 # The page of fastacct explore: needs node 20 or newer, and for its tests Chromium (CHROMIUM=/usr/bin/chromium).
 ZIG_WASM := ziglang==0.15.2   # log2 of 0.17.1 loses half its digits near 1: tests/explorer/test_kernels.py measures it
