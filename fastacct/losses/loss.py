@@ -121,6 +121,8 @@ class Atoms(Loss):
 
     def without_rare(self, tail: float, *, is_upper: bool) -> Loss:
         """Without the largest losses."""
+        if tail == 0.0:
+            return self
         order = np.argsort(-self.loss, kind="stable")
         gone = np.cumsum(self.mass[order]) <= tail
         if not gone.any() or gone.all():

@@ -153,7 +153,7 @@ class CellReader(Guarded):
             known = asked, self._line.read_cell(self._index, target, what, only_upper=only_upper)
             self._read_before = known
         reading, is_all = known[1]
-        return Reading(*(column.copy() for column in reading)), is_all.copy()
+        return reading.take(np.ones(target.size, dtype=np.bool_)), is_all.copy()
 
     def of(self, job: Process, relation: Relation, *rungs: str) -> CellReader:
         """Another job of plain numbers, asked on some rungs."""

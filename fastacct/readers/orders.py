@@ -29,10 +29,10 @@ def divergences(
     job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, *, only_upper: bool
 ) -> Bounds:
     """Bounds at the orders; the lower ones are 0 where only upper ones are asked for."""
-    direct = job if job.sampled(relation) else job.decompose(relation)  # runs are read as the numbers they are
-    owner = owners(job.shape, shape).reshape(shape)
-    ends = (orders == 1.0) | (orders == np.inf)
-    bounds = _between(direct, np.where(ends, 2.0, orders), shape, relation, threads, only_upper)
+    owner, ends = owners(job.shape, shape).reshape(shape), (orders == 1.0) | (orders == np.inf)
+    read = job if job.sampled(relation) else job.decompose(relation)  # runs as the numbers they are
+    bounds = _between(read, np.where(ends, 2.0, orders), shape, relation, threads, only_upper)
+    direct = job.decompose(relation) if ends.any() or relation == "add" else read
     largest = partial(_largest, only_upper=only_upper)
     if ends.any():
         columns = tuple(np.array(column) for column in bounds)  # the kernel's may not be written

@@ -181,11 +181,12 @@ def compare(program, n, relations=RELATIONS):
             lower, upper, status, level, most = ask(program, name, (noise, rate, steps, target), relation)
             assert level == _kernels.level()
             assert most == status.max()
-            mine = bounds.status != fa.Status.LOOSE if relation == "add" else np.full(n, True)
-            assert mine.sum() > 0.8 * n
+            mine = status != fa.Status.LOOSE  # else other rungs of Python may say more
+            assert mine.sum() > 0.6 * n
+            assert (status[mine] == bounds.status[mine]).all(), (name, relation)
             assert same(lower[mine], bounds.lower[mine]), (name, relation)
             assert same(upper[mine], bounds.upper[mine]), (name, relation)
-            assert (status == bounds.status).all(), (name, relation)
+            assert (bounds.upper <= upper).all(), (name, relation)
             assert (np.maximum(lower, bounds.lower) <= np.minimum(upper, bounds.upper)).all()
         few = slice(0, n // 10)
         goal = np.maximum(epsilon, 0.05)[few], delta[few], np.minimum(rate, 0.3)[few], np.minimum(steps, 1e5)[few]

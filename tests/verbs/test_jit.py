@@ -380,3 +380,16 @@ def test_densities_that_are_steps_are_randomised_responses(low):
     assert status == fa.Status.TIGHT
     twenty = fa.epsilon_bounds(fa.from_pmf([0.75, 0.25], [0.25, 0.75]) * 20, delta=1e-6)
     assert twenty.lower <= fa.epsilon(made * 20, delta=1e-6) <= twenty.upper * (1.0 + 1e-6)
+
+
+def test_what_is_asked_first_does_not_matter():
+    made = fa.jit.mechanism(log_density_p=_logistic_moved, log_density_q=_logistic, breakpoints=[0.0, 0.7])
+    assert made.pure_epsilon("remove") >= 0.7  # reads sums that are kept beside the panels
+    assert made * 2 == fa.Process({made: 2})
+
+
+def test_nothing_is_known_of_the_largest_loss_of_a_density_beside_a_table():
+    """The lower end was infinite, though all losses are bounded."""
+    made = fa.jit.mechanism(log_density_p=_logistic_moved, log_density_q=_logistic, breakpoints=[0.0, 0.7])
+    found = fa.epsilon_bounds(made * 2 + fa.from_pmf([0.5, 0.5], [0.4, 0.6]), delta=0.0)
+    assert found.lower <= 1.4 + math.log(1.25)

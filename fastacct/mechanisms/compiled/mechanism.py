@@ -11,6 +11,7 @@ import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
+from fastacct.core.record import fields_of
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import Answers, Pair
 from fastacct.losses.pieces import Pieces
@@ -64,7 +65,7 @@ class Compiled(Mechanism):
     def _digest(self) -> str:
         """Of all values in the panels: functions that have the same ones are one."""
         settings = repr((self.loss is None, self.domain, self.breakpoints, self.panels, self.supported)).encode()
-        columns = (column.tobytes() for column in vars(self.table).values())
+        columns = (getattr(self.table, one.name).tobytes() for one in fields_of(Table))
         return hashlib.sha256(settings + b"".join(columns)).hexdigest()
 
     def __repr__(self) -> str:

@@ -144,7 +144,9 @@ def _panels(made: Compiled, edges: Cells) -> Table:
     end = made.evaluate(inner)[2]
     low = np.where((end < low[:, None]).any(axis=1), -np.inf, low)
     high = np.where((end > high[:, None]).any(axis=1), np.inf, high)
-    columns = (edges, p, q, _error(p, off[0], half), _error(q, off[1], half), low, high)
+    away = ROUNDING * np.maximum(np.abs(edges[1:]), np.abs(edges[:-1])) / half  # of points, for what the panel is wide
+    errors = (_error(p, off[0], half, away * _change(log_p)), _error(q, off[1], half, away * _change(log_q)))
+    columns = (edges, p, q, *errors, low, high)
     return Table(*map(locked, columns))
 
 
@@ -159,11 +161,18 @@ def _refuse_another(x: Cells, log_p: Cells, log_q: Cells, loss: Cells, seen: NDA
         raise ValueError(f"loss({at!r}) = {is_said!r} is not log_density_p - log_density_q = {is_right!r} there")
 
 
-def _error(mass: Cells, off: Cells, half: Cells) -> Cells:
-    """Absolute: ten times the difference of the rules, the rounding of exp, and of what is no normal number."""
+def _change(log_density: Cells) -> Cells:
+    """By how much a log-density changes over each panel, as its points show it; 0 where it is nothing there."""
+    low, high = log_density.min(axis=1), log_density.max(axis=1)
+    return np.where(low > -np.inf, high - np.where(low > -np.inf, low, 0.0), 0.0)
+
+
+def _error(mass: Cells, off: Cells, half: Cells, moved: Cells) -> Cells:
+    """Absolute: ten times the difference of the rules, the rounding of exp and of points, and of what is no normal
+    number."""
     with np.errstate(divide="ignore"):
         size = np.where(mass > 0.0, np.abs(np.log(mass)), 0.0) + 2.0 * np.abs(np.log(half))
-    return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size)) + SUBNORMAL)
+    return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size) + 2.0 * moved) + SUBNORMAL)
 
 
 def _edges(made: Compiled) -> Cells:

@@ -180,8 +180,10 @@ FA_FUNC int fa_job_data(fa_exact *e, const fa_job *job, fa_dd *end)
             fa_table table = {job->n_tables[b], job->n_slices[b], point, slice, job->missed[b]};
             *own = (fa_pieces){
                 job->n_atoms[b], job->n_panels[b], d, atom, panel, table, ((const fa_smooth *)job->smooth)[b]};
-            if (table.n_panels > 0 || own->smooth.step > 0.0) /* what is beyond its points is not known */
+            if (table.n_panels > 0 || own->smooth.step > 0.0) { /* what is beyond its points is not known */
                 end[d] = fa_dd_make(INFINITY, 0.0);
+                e->end_off[d] = table.n_panels > 0 ? INFINITY : e->end_off[d];
+            }
             else if (end[d].hi < INFINITY) {
                 double slip = FA_EPS * fa_pieces_slip(own);
                 end[d] = fa_dd_add_d(end[d], job->times[b] * (fa_pieces_end(own, 1) + slip));
@@ -225,13 +227,17 @@ static int fa_job_blocks(fa_exact *e, const fa_job *job)
         }
         e->symmetric &= fa_job_pairs(sigma, n_p, n_q, weight, mean, pair[0], pair[1]);
         for (d = 0; d < 2; d++)
+            e->end_off[d] = fa_pair_grows(pair[d]) ? 0.0 : e->end_off[d]; /* infinite, whatever the others are */
+        for (d = 0; d < 2; d++)
             end[d] = fa_pair_grows(pair[d]) || !(end[d].hi < INFINITY) ? fa_dd_make(INFINITY, 0.0)
                                                                        : fa_dd_add_d(end[d], count * pair[d]->kappa);
         e->total += count;
         counts[used++] = count;
     }
-    for (d = 0; d < 2; d++)
+    for (d = 0; d < 2; d++) {
         e->end[d] = lone ? INFINITY : end[d].hi;
+        e->end_off[d] = lone ? 0.0 : e->end_off[d];
+    }
     e->mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi; /* more than nothing */
     memmove(e->pairs + used, e->pairs + n, sizeof(fa_pair) * (size_t)used);
     e->n_blocks = used;

@@ -339,7 +339,8 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *
                 if (!(e->directions & (d ? FA_WAYS_ADD : FA_WAYS_REMOVE)))
                     continue;
                 top = fa_max(top, e->end[d]);
-                least = fa_max(least, e->end[d] < INFINITY ? e->end[d] - e->end_off[d] : INFINITY);
+                if (e->end_off[d] < INFINITY) /* else nothing is known of it */
+                    least = fa_max(least, e->end[d] - e->end_off[d]);
             }
             *lower_out = least * (1.0 - 8.0 * FA_EPS);
             *upper_out = top * (1.0 + 8.0 * FA_EPS);
