@@ -15,16 +15,15 @@ from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
-from fastacct.readers.cell_job import Reading
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
+from fastacct.readers.nearby import Reading
 from fastacct.readers.reach import within_reach
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
 
 if TYPE_CHECKING:
     from fastacct.readers.contour import Contour
-    from fastacct.readers.nearby import Reading
     from fastacct_ext._kernels import Quantity as What
 
 Quantity = Literal["epsilon", "delta", "log_delta"]
