@@ -1,4 +1,4 @@
-"""The table of samplers: one row for each way to draw batches, read by all that names, lists or refuses one."""
+"""The table of samplers: one row for each way to draw batches.  All that names, lists or refuses one looks there."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def delta_from(low: Cells, high: Cells) -> tuple[Cells, Cells]:
 
 
 class Change(NamedTuple):
-    """From the curve that is read to the one that is asked for, on one side.  Of `gained` above a half the rest of 1 is
-    kept, or all of it."""
+    """From a curve that the kernels know to the one that is asked for, on one side.  Of `gained` above a half the rest
+    of 1 is kept, or all of it."""
 
     gained: float = 0.0
     log_kept: float = 0.0

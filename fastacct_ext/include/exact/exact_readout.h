@@ -323,6 +323,21 @@ FA_INLINE int fa_status_of(double lower, double upper, fa_quantity what)
     return upper == INFINITY ? FA_NOT_MET : upper - lower <= FA_TIGHT * upper ? FA_OK : FA_LOOSE;
 }
 
+/* the largest loss of the directions that are asked, which is eps at delta 0 */
+FA_FUNC fa_interval fa_largest_loss(const fa_exact *e)
+{
+    fa_interval r = {0.0, 0.0};
+    int d;
+    for (d = 0; d < 2; d++) {
+        if (!(e->directions & (d ? FA_WAYS_ADD : FA_WAYS_REMOVE)))
+            continue;
+        r.upper = fa_max(r.upper, e->end[d] * (1.0 + 8.0 * FA_EPS));
+        if (e->end_off[d] < INFINITY) /* else nothing is known of it */
+            r.lower = fa_max(r.lower, (e->end[d] - e->end_off[d]) * (1.0 - 8.0 * FA_EPS));
+    }
+    return r;
+}
+
 /* one cell, the job set: lower and upper bounds of eps, delta or log delta */
 FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *lower_out, double *upper_out)
 {
@@ -334,17 +349,10 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *
             return FA_OK;
         }
         if (!(target > 0.0)) {
-            double top = 0.0, least = 0.0;
-            for (int d = 0; d < 2; d++) {
-                if (!(e->directions & (d ? FA_WAYS_ADD : FA_WAYS_REMOVE)))
-                    continue;
-                top = fa_max(top, e->end[d]);
-                if (e->end_off[d] < INFINITY) /* else nothing is known of it */
-                    least = fa_max(least, e->end[d] - e->end_off[d]);
-            }
-            *lower_out = least * (1.0 - 8.0 * FA_EPS);
-            *upper_out = top * (1.0 + 8.0 * FA_EPS);
-            return top < INFINITY ? FA_OK : FA_NOT_MET;
+            r = fa_largest_loss(e);
+            *lower_out = r.lower;
+            *upper_out = r.upper;
+            return r.upper < INFINITY ? FA_OK : FA_NOT_MET;
         }
         if (fa_participation(e) <= log(target) - 4.0 * FA_EPS * (1.0 - log(target))) {
             *lower_out = *upper_out = 0.0;
