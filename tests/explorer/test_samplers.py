@@ -42,8 +42,8 @@ def test_epsilons_of_other_samplers_agree_with_python(ask):
         lower, upper, status = of_line(run)
         assert (code, found["steps"]) == (status, steps_in_all(run)), run
         assert max(low, lower) <= min(high, upper), run
-        # where no line certifies anything a rough search bounds epsilon, which jumps by 2e-5 of itself where delta moves
-        # by a rounding (noise 0.54691, batches of 25 of 995 records, zeroed out: 99.97745 or 99.97918)
+        # where no line certifies anything a rough search bounds epsilon, which jumps by 2e-5 of itself where delta
+        # moves by a rounding (noise 0.54691, batches of 25 of 995 records, zeroed out: 99.97745 or 99.97918)
         near = 1e-8 if code == fa.Status.TIGHT else 1e-4
         assert high == pytest.approx(upper, rel=near, abs=0.0), run
         is_above = run["sampling"] == "shuffled" and steps_in_all(run) > run["epochs"]
