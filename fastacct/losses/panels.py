@@ -205,7 +205,8 @@ class _PiecesLoss(Loss):
         if not gone:
             return self
         few = replace(drawn(kept, 0.0), is_mirrored=self.pieces.is_mirrored)
-        return replace(self, pieces=few, infinite=self.infinite + gone if is_upper else self.infinite)
+        infinite = (self.infinite + gone) * (1.0 + 16.0 * ROUNDING)  # weights are good to 8 units
+        return replace(self, pieces=few, infinite=infinite if is_upper else self.infinite)
 
     def extent(self, tail: float) -> tuple[float, float]:
         """From the least to the largest loss."""

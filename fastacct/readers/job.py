@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Bounds, Found, Status
+from fastacct.core.bounds import Bounds, Found, Status, meet
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
@@ -74,9 +74,9 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     whole = part.decompose(ask.relation)
     has_several = any(m.alternatives() for m, _ in whole)
     known = exact(part, ask) if has_several else by_cells(whole, ask, _NEARLY)
-    lower = np.minimum(known.lower, bounds.upper)
-    status = status_within(lower, bounds.upper, WHAT[ask.quantity])
-    return Bounds(lower, bounds.upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))
+    lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(known.lower), np.ravel(bounds.upper)))
+    status = status_within(lower, upper, WHAT[ask.quantity])
+    return Bounds(lower, upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))
 
 
 def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:

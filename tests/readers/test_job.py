@@ -7,6 +7,7 @@ import pytest
 from mpmath import mp, mpf
 
 import fastacct as fa
+from fastacct.core.bounds import Bounds, DisjointBoundsWarning
 from fastacct.readers import job
 from fastacct.readers.cell import Settings
 
@@ -96,3 +97,11 @@ def test_known_mechanisms_reach_their_largest_loss_at_delta_0():
     job = fa.Laplace(2.0) * 3 + fa.Exponential(0.1)
     found = fa.epsilon_bounds(job, delta=0.0)
     assert 1.5 * (1.0 - 1e-12) < found.lower <= 1.5 < found.upper
+
+
+def test_a_known_part_that_is_above_its_job_is_heard():
+    part, ask = fa.Process({fa.Gaussian(0.5): 1}), job.Ask("epsilon", np.full((1, 2), 1e-5), (1, 2))
+    least, most = np.zeros((1, 2)), np.full((1, 2), 0.1)
+    with pytest.warns(DisjointBoundsWarning):
+        found = job._beside(part, ask, Bounds(least, most, np.ones((1, 2), dtype=np.uint8)))
+    assert found.upper.min() > 9.0  # the safe side is kept
