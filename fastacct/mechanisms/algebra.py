@@ -164,7 +164,7 @@ class Mechanism(Refusals):
 
     @kept_by_argument
     def _sampled_losses(self, asked: tuple[float, Relation]) -> Pair | None:
-        """Losses of a Poisson sample, kept: a search asks their divergences five times."""
+        """Of a Poisson sample, kept: a search asks divergences five times."""
         return self.sample_losses(asked[0], 1, asked[1])
 
     def sampled_together(self, others: Sequence[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
