@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from fastacct.core.relations import Relation
-from fastacct.core.rounding import digits_down, digits_up
+from fastacct.core.rounding import digits_down, digits_up, rate_of_float32
 from fastacct.dpsgd import epsilon_bounds
 from fastacct.run import Run
 from fastacct.scripts import engines, others, trainers
@@ -289,7 +289,8 @@ def _runs(loop: Loop, sampling: str) -> list[Run]:
     fewest, most = max(1, records // batch), -(-records // batch)
     if sampling == "poisson" and loop.framework == "opacus" and not loop.is_told:
         lengths = {None: {fewest, most}, True: {fewest}, False: {most}}[loop.drop_last]
-        return [noise | {"sample_rate": 1 / one, "steps": ceil(epochs * int(1 / (1 / one)))} for one in lengths]
+        rates = [1 / one for one in lengths]
+        return [noise | {"sample_rate": rate_of_float32(one), "steps": ceil(epochs * int(1 / one))} for one in rates]
     sizes: Run = {"records": records, "batch_size": batch}
     if sampling in ("poisson", "shuffled"):
         whole = epochs if sampling == "poisson" else ceil(epochs)

@@ -49,6 +49,14 @@ def wrong_of(accountant):
     return int(row[4].strip(" *")), int(row[3])
 
 
+def of_24_bits(length):
+    """What Opacus' rounding of the rate adds to epsilon, in percent."""
+    run = {"noise_multiplier": 1.0, "steps": length, "delta": 1e-6}
+    rates = 1 / length, -(-(2**24) // length) / 2**24
+    plain, drawn = (fa.dpsgd.epsilon(sample_rate=rate, **run) for rate in rates)
+    return 100.0 * (drawn / plain - 1.0)
+
+
 def margin(queries, beta, epsilon=1.0):
     """Published margin of the threshold over the exact one."""
     exact = fa.utility(fa.AboveThreshold(epsilon), queries=queries).quantile(beta)
@@ -101,6 +109,11 @@ FIGURES = [
         "docs/howto/opacus.md",
         r"PRV is in (\d+) of (\d+), and GDP in (\d+)\.",
         lambda: [*wrong_of("Opacus prv"), wrong_of("Opacus gdp")[0]],
+    ),
+    (
+        "docs/howto/opacus.md",
+        r"1,000 batches that adds (.*) % to epsilon, in one of 50,000 batches (.*) %",
+        lambda: [of_24_bits(1000), of_24_bits(50_000)],
     ),
     ("docs/reports.md", r"attacks that recognize more than (\d+) % of the records", lambda: [100 * WEAK]),
     ("docs/reports.md", r"Take a delta of at most a (tenth) of 1 / records", lambda: [LARGE_DELTA]),

@@ -22,7 +22,7 @@ def bounds(number):
     run = dict(number)
     length = run.pop("length", None)
     if length:
-        run |= {"sample_rate": 1 / length, "steps": run.pop("passes") * int(1 / (1 / length))}
+        run |= {"sample_rate": -(-(2**24) // length) / 2**24, "steps": run.pop("passes") * int(1 / (1 / length))}
     return fa.dpsgd.epsilon_bounds(**run)
 
 
