@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, NamedTuple
@@ -30,11 +29,9 @@ _WORDS: Final = (
     ("optax", "differentially_private_aggregate"),
     ("flwr", "Clipping"),
     ("flwr", "LocalDpMod"),
-    ("DataLoader", "grad"),
 )
-"""Words of which one row stands in every script with a private loop."""
+"""Words of which one row stands in every script that trains with one of these frameworks."""
 _METHODS: Final = ("make_private", "make_private_with_epsilon")
-_NOISE: Final = re.compile(r"(?:randn_like|normal_?|Normal|gauss)\s*\(")
 _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None]]]] = {
     "make_private": ("", "opacus", engines.opacus),
     "make_private_with_epsilon": ("", "opacus", engines.opacus),
@@ -124,8 +121,7 @@ class Finding(NamedTuple):
 
 def is_worth_reading(text: str) -> bool:
     """Whether a private loop may be in a script: a quick look at its words."""
-    rows = [row for row in _WORDS if all(word in text for word in row)]
-    return rows != [] and (rows != [_WORDS[-1]] or _NOISE.search(text) is not None)
+    return any(all(word in text for word in row) for row in _WORDS) or trainers.is_by_hand(text)
 
 
 def check(text: str, **given: Any) -> list[Finding]:
@@ -208,6 +204,9 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     if not found:
         made = (trainers.by_hand(script, one, given) for one in ast.walk(script.tree) if isinstance(one, ast.For))
         found = [one for one in made if one is not None]
+    if not found and (place := trainers.noisy(script)) is not None:
+        loop = Loop(script, "by hand", place, given)
+        found = [asked(loop, UnclearError(place, "noise is added to gradients here, in a loop that is not found"))]
     if len(found) > 1:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}

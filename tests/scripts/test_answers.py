@@ -11,7 +11,7 @@ from fastacct.scripts.answers import check
 HERE = Path(__file__).parent
 SCRIPTS = {
     one["name"]: one
-    for name in ("before.toml", "look_alike.toml", "detours.toml")
+    for name in ("before.toml", "look_alike.toml", "detours.toml", "tutorials.toml")
     if (HERE / name).exists()
     for one in tomllib.loads((HERE / name).read_text("utf-8"))["scripts"]
 }
