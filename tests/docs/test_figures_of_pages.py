@@ -57,6 +57,11 @@ def of_24_bits(length):
     return 100.0 * (drawn / plain - 1.0)
 
 
+def sampled_run(records, batch, noise, epochs):
+    """Steps of Poisson samples, as compute_dp_sgd_privacy counts them."""
+    return fa.Gaussian(noise).poisson(batch / records) * math.ceil(epochs * records / batch)
+
+
 def margin(queries, beta, epsilon=1.0):
     """Published margin of the threshold over the exact one."""
     exact = fa.utility(fa.AboveThreshold(epsilon), queries=queries).quantile(beta)
@@ -187,6 +192,37 @@ FIGURES = [
         "docs/backends/prv_accountant.md",
         r"\| 0.9604, in 20.7 s \| (.*), in",
         lambda: [fa.dpsgd.noise_multiplier(epsilon=2.0, sample_rate=0.01, steps=1000, delta=1e-5)],
+    ),
+    (
+        "docs/backends/tf_privacy.md",
+        r"\| 0.724223 \| (.*) \|\n.*\| 1.3 \| (.*) \|\n.*\| 5,907,982 \| 1,(.*) \|\n"
+        r".*\| 6.425 \| (.*) \|\n.*\| inf \| (.*) \|",
+        lambda: [
+            up(fa.epsilon(sampled_run(60_000, 150, 1.3, 15), delta=1e-5), 6),
+            fa.calibrate(lambda noise: sampled_run(60_000, 150, noise, 15), epsilon=0.724223, delta=1e-5),
+            up(fa.epsilon(sampled_run(10**8, 1024, 0.1, 10), delta=1e-7) - 1000.0, 3),
+            *(up(fa.epsilon(sampled_run(10_000, 64, 1.0, 5).group(size), delta=1e-6), 3) for size in (3, 10)),
+        ],
+    ),
+    (
+        "docs/course/1_what_privacy_means.md",
+        r"`fa.epsilon\(count \* 100, delta=1e-6\)` is (.*)\.\n",
+        lambda: [up(fa.epsilon(fa.Laplace(1.0) * 100, delta=1e-6), 1)],
+    ),
+    (
+        "docs/course/3_composition.md",
+        r"(4.*) is the smallest epsilon that is true for all mechanisms that are 0.1-DP",
+        lambda: [pure(0.1, 100)],
+    ),
+    (
+        "docs/course/4_renyi_zcdp_gdp.md",
+        r"The losses of one release have mean (.*) and variance (.*)\. ",
+        lambda: [(loss := fa.privacy_loss(fa.Gaussian(5.0))).mean.upper, loss.variance.upper],
+    ),
+    (
+        "docs/sweeps.md",
+        r"two cores compute (1e7) exact cells \((\d+) noise multipliers, (\d+) rates, (\d+) .*, (\d+) deltas\)",
+        lambda: [250 * 100 * 40 * 10, 250, 100, 40, 10],
     ),
     (
         "docs/backends/riskcal.md",
