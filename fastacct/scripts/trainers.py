@@ -39,9 +39,8 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
         loop.take("epochs", arguments.get("num_train_epochs") or ast.copy_location(ast.Constant(3), made))
         if "max_steps" in arguments or len(trains) != 1 or is_single(script, trains[0]):
             loop.ask("epochs", f"line {call.lineno}: not one train() of whole epochs")
-        if number(script, arguments.get("gradient_accumulation_steps")) not in (None, 1) or (
-            "gradient_accumulation_steps" in arguments and number(script, arguments["gradient_accumulation_steps"]) != 1
-        ):
+        several = arguments.get("gradient_accumulation_steps")
+        if several is not None and number(script, several) != 1:
             loop.ask("batches", f"line {made.lineno}: batches are added up")
     except (UnclearError, KeyError) as error:
         loop.ask("batch_size", error)
