@@ -7,6 +7,7 @@ python -m bench.limits --share 0.1 --print
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -129,7 +130,8 @@ def row(name: str, count: int, question: Question, seed: int) -> str:
         lower, upper, _ = ask()
         seconds.append(time.process_time() - start)
         widths.append((upper - lower) / upper if 0.0 < upper < np.inf else float(upper > 0.0))
-    shares = [f"{100.0 * np.mean(np.array(widths) <= limit):.3g} %" for limit in (1e-9, 1e-6)]
+    parts = [float(np.mean(np.array(widths) <= limit)) for limit in (1e-9, 1e-6)]
+    shares = [f"{math.floor(1e3 * part + 1e-9) / 10:g} %" for part in parts]
     times = [duration(float(found)) for found in (np.mean(seconds), np.quantile(seconds, 0.99), np.max(seconds))]
     return f"| {name} | {count:,} | {' | '.join(times)} | {' | '.join(shares)} |"
 

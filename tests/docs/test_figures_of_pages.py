@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fastacct as fa
+from bench import limits
 from fastacct.plot.grids import MAP_CELLS
 from fastacct.reports.sections import LARGE_DELTA, WEAK
 from tests.docs.test_figures import RUN, agrees
@@ -239,3 +240,9 @@ def test_a_sentence_has_the_figures_of_its_call(page, sentence, found):
     assert said, sentence
     for printed, value in zip(said.groups(), found(), strict=True):
         assert agrees(TENTH.get(printed, printed), value), (printed, value)
+
+
+def test_the_table_of_limits_has_the_questions_of_its_command():
+    table = (ROOT / "README.md").read_text().split(limits.MARK)[1]
+    rows = [row.strip("| ").split(" | ")[:2] for row in table.splitlines() if row.startswith("| ")][1:]
+    assert rows == [[name, f"{count:,}"] for name, count, _ in limits.ROWS]
