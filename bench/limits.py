@@ -1,4 +1,4 @@
-"""The table of README's limits: how long random questions take, and how often their answers are not certified to 1e-6.
+"""The table of limits in docs/guarantees.md: how long random questions take, and how many answers are certified.
 
 python -m bench.limits          # writes it; 3 minutes of processor time
 python -m bench.limits --share 0.1 --print
@@ -19,7 +19,7 @@ import numpy as np
 import fastacct as fa
 from bench.stamp import measured_with
 
-PAGE: Final = Path(__file__).parent.parent / "README.md"
+PAGE: Final = Path(__file__).parent.parent / "docs" / "guarantees.md"
 MARK: Final = "<!-- made by python -m bench.limits -->"
 Draw = Callable[[float, float], float]
 Question = Callable[[Draw], Callable[[], fa.Bounds]]
