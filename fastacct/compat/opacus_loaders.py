@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -58,6 +59,7 @@ def poisson_rate(loader: Any) -> float | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def drawn_rate(rate: float) -> float:
     """How often a uniform number of Opacus' loader is below a rate: a float32 with 24 bits.
 
