@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, NamedTuple
@@ -29,6 +30,12 @@ _WORDS: Final = (
     ("optax", "differentially_private_aggregate"),
     ("flwr", "Clipping"),
     ("flwr", "LocalDpMod"),
+    ("flwr", "noise"),
+    ("tensorflow_privacy", "optimizer_class"),
+    ("tensorflow_federated", "dp_aggregator"),
+    ("tensorflow_federated", "DifferentiallyPrivate"),
+    ("jax_privacy", "clipped_"),
+    ("jax_privacy", "privatizer"),
 )
 """Words of which one row stands in every script that trains with one of these frameworks."""
 _METHODS: Final = ("make_private", "make_private_with_epsilon")
@@ -49,6 +56,12 @@ _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None
 }
 """What is called, or how its name ends: where it must be from, whose it is, and who reads it."""
 _ENDS: Final = ("Optimizer", "Sampling", "Clipping")
+_PARTS: Final = re.compile(
+    r"(tensorflow_privacy)\.(?:.*\.)?make_\w*optimizer_class"
+    r"|(tensorflow_federated)\..*(?:dp_aggregator|DifferentiallyPrivate\w+\.\w+)"
+    r"|(jax_privacy)\.(?:.*\.)?(?:clipped_\w+|\w+_privatizer)|(flwr)\..*add_\w*noise\w*"
+)
+"""Calls that make a loop private in a way that is not followed: all of it is asked for."""
 
 
 class Finding(NamedTuple):
@@ -207,6 +220,11 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     if not found and (place := trainers.noisy(script)) is not None:
         loop = Loop(script, "by hand", place, given)
         found = [asked(loop, UnclearError(place, "noise is added to gradients here, in a loop that is not found"))]
+    for call in script.calls if not found else ():
+        if part := _PARTS.fullmatch(script.qualified(call.func)):
+            loop = Loop(script, part[part.lastindex or 0], call, given)
+            found = [asked(loop, UnclearError(call, "how the batches of this are drawn is not followed"))]
+            break
     if len(found) > 1:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
