@@ -9,12 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import TINY, Cells
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
 WIDEST: Final = (1e-6, 1e12)
-_TINIEST: Final = 1e-300
 _SATURATED: Final = 50.0
 """Levels that say no more than their sign."""
 _JITTER: Final = 1e-5
@@ -75,11 +74,11 @@ def boundary(
     """
     level, is_whole = cache(level), bracket is not None and isinstance(bracket[0], int)
     scale = _Scale(*(bracket or WIDEST), is_whole, width)
-    if start is None and bracket is not None and not is_whole and scale.low != 0.0:
+    if bracket is not None and start is None and not is_whole and scale.low != 0.0:
         a, b = bracket
     else:
         begin = start or (scale.low if is_whole else scale.high if bracket else 1.0)
-        a, b = _outwards(level, scale, scale.number(scale.place(begin)), slope, 4.0 if start is None else 2.0)
+        a, b = _outwards(level, scale, scale.number(scale.place(begin)), slope)
     if (level(a) > 0.0) != (level(b) > 0.0):
         return _inwards(level, scale, a, b)
     if level(a) > 0.0 and nowhere is not None:
@@ -128,30 +127,28 @@ class _Scale(NamedTuple):
     def place(self, x: float) -> float:
         if self.low < 0.0:
             return x
-        return math.log(max(x, 0.5 if self.is_whole else _TINIEST))
+        return math.log(max(x, 0.5 if self.is_whole else TINY))
 
     def number(self, place: float) -> float:
         """The number at a place; an end for a place that is further out."""
         if place >= self.place(self.high):
             return self.high
         x = place if self.low < 0.0 else math.exp(place)
-        x = 0.0 if self.low == 0.0 and x <= _TINIEST else x
+        x = 0.0 if self.low == 0.0 and x <= TINY else x
         return min(max(round(x) if self.is_whole else x, self.low), self.high)
 
     def tolerance(self, x: float) -> float:
         """How near two places around the boundary must be."""
         most = max(self.width * abs(x), 1.0 if self.is_whole else 0.0)
-        return most / (1.0 if self.low < 0.0 else max(abs(x), _TINIEST))
+        return most / (1.0 if self.low < 0.0 else max(abs(x), TINY))
 
 
-def _outwards(
-    level: Callable[[float], float], scale: _Scale, x: float, slope: float, reach: float
-) -> tuple[float, float]:
+def _outwards(level: Callable[[float], float], scale: _Scale, x: float, slope: float) -> tuple[float, float]:
     """Numbers about the boundary, by the slope of the last two levels; the first and an end, if there are none.
 
-    The first step is by a factor of `reach` at most, the next ones may be twice as long each.
+    The first step is by a factor of 4 at most, the next ones may be twice as long each.
     """
-    first, most = x, math.log(reach) if scale.low >= 0.0 else 0.25 * (scale.high - scale.low)
+    first, most = x, math.log(4.0) if scale.low >= 0.0 else 0.25 * (scale.high - scale.low)
     up = (level(x) > 0.0) == (slope < 0.0) if scale.low < x < scale.high else x == scale.low
     step = min(abs(level(x) / slope), most)
     for done in range(_MOST_TRIES):
