@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.bounds import Found, judged
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import TINY, Cells
 from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Atoms, Part
 
@@ -24,7 +24,7 @@ MOST_SUMS: Final = 1 << 20
 _MOST_RELEASES: Final = 1 << 14
 _MOST_LOSSES: Final = 40
 """Of one release that occurs more than twice."""
-_SMALLEST: Final = -690.0
+_SMALLEST: Final = math.log(TINY)
 """Log of a mass that is too small to matter, yet a normal number."""
 
 
