@@ -21,9 +21,6 @@ from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Atoms, Part
 
 MOST_SUMS: Final = 1 << 20
-_MOST_RELEASES: Final = 1 << 14
-_MOST_LOSSES: Final = 40
-"""Of one release that occurs more than twice."""
 _SMALLEST: Final = math.log(TINY)
 """Log of a mass that is too small to matter, yet a normal number."""
 
@@ -39,9 +36,10 @@ class Listed:
         """The reader of a sum of losses; None where they are no atoms, or their sums too many."""
         sums, used = 1, list[tuple[tuple[Atoms, int], tuple[Atoms, int]]]()
         for upper, lower, count in ((part.upper.as_atoms(), part.lower.as_atoms(), part.count) for part in parts):
-            if upper is None or lower is None or count > _MOST_RELEASES:
+            if upper is None or lower is None:
                 return None
-            sums *= _listed(count, max(upper.loss.size, lower.loss.size, 1))
+            k = max(upper.loss.size, lower.loss.size, 2)  # of one loss factorials are listed
+            sums *= math.comb(count + k - 1, min(count, k - 1, 20))  # beyond 20 it is too many, and takes long to know
             if sums > MOST_SUMS:
                 return None
             used.append(((lower, count), (upper, count)))
@@ -108,7 +106,7 @@ def _summed(parts: Sequence[tuple[Atoms, int]], side: float) -> tuple[Cells, Cel
     for atoms, count in parts:
         keep = atoms.mass > 0.0
         each, mass = atoms.loss[keep] + side * (atoms.loss_error[keep] + atoms.slack), atoms.mass[keep]
-        terms = max(terms + 1.0, float(min(mass.size, _MOST_LOSSES)))
+        terms = max(terms + 1.0, float(mass.size if count > 2 else count))
         if not mass.size:
             loss = log_mass = np.zeros(0)
             continue
@@ -130,13 +128,6 @@ def _infinite(parts: Sequence[tuple[Atoms, int]]) -> float:
         log_total += count * math.log(whole) if whole > 0.0 else -math.inf
         log_more += count * math.log1p(atoms.infinite / finite) if finite > 0.0 else math.inf
     return math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
-
-
-def _listed(count: int, k: int) -> int:
-    """How many sums of `count` of k losses there are."""
-    if count > 2 and k > _MOST_LOSSES:
-        return MOST_SUMS + 1
-    return k if count == 1 else math.comb(count + k - 1, count)
 
 
 def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
