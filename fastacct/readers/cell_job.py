@@ -36,7 +36,7 @@ _FAR: Final = 30.0
 _HARDLY: Final = 30
 """... where all of them together have at most 10^-this weight ..."""
 _NEARER: Final = 6.0
-_PART: Final = 1e-10
+_OF_DELTA: Final = 1e-10
 """... and beyond these, where a delta is asked for of which they are this part at most."""
 _MOST_SQUARES: Final = 2.5e5
 """Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
@@ -232,7 +232,7 @@ def _without_far(
     """Bounds by the components that do not reach far out; by all of them, where these are not tight."""
     out, digits = Reading.nothing(target[0], what), np.full(target[0].shape, _HARDLY)
     if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
-        least = np.maximum(target[0] * _PART / job.steps, 10.0**-_HARDLY)
+        least = np.maximum(target[0] * _OF_DELTA / job.steps, 10.0**-_HARDLY)
         digits = np.ceil(-np.log10(least)).astype(np.int64)
     is_all = np.zeros(digits.shape, dtype=np.bool_)
     for hardly in np.unique(digits).tolist():
