@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from operator import attrgetter
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -209,7 +209,7 @@ class Mechanism(Refusals):
         return other + Process({self: 1})
 
 
-def _inner(name: str) -> Any:
+def _inner(name: str) -> property:
     """A property that a sample or a group takes from the mechanism inside."""
     return property(attrgetter(f"mechanism.{name}"))
 
