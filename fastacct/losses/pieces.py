@@ -217,12 +217,11 @@ def _missing(found: Pieces) -> float:
 
 def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:
     """A distance that divides all differences of losses of each part; 0 where none is known."""
-    apart = [data.lattice for data, _ in parts]
-    if not parts or any(distance is None or not distance > 0.0 for distance in apart):
+    apart = [data.lattice or 0.0 for data, _ in parts]
+    if not (least := min(apart, default=0.0)) > 0.0:
         return 0.0
-    least = min(distance for distance in apart if distance is not None)
-    shares = [Fraction(distance / least).limit_denominator(64) for distance in apart if distance is not None]
-    near = all(abs(float(k) * least / (x or 1.0) - 1.0) < 1e-13 for k, x in zip(shares, apart, strict=True))
+    shares = [Fraction(distance / least).limit_denominator(64) for distance in apart]
+    near = all(abs(float(k) * least / x - 1.0) < 1e-13 for k, x in zip(shares, apart, strict=True))
     return least / math.lcm(*[share.denominator for share in shares]) if near else 0.0
 
 

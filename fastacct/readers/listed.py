@@ -106,7 +106,7 @@ def _summed(parts: Sequence[tuple[Atoms, int]], side: float) -> tuple[Cells, Cel
     for atoms, count in parts:
         keep = atoms.mass > 0.0
         each, mass = atoms.loss[keep] + side * (atoms.loss_error[keep] + atoms.slack), atoms.mass[keep]
-        terms = max(terms + 1.0, float(mass.size if count > 2 else count))
+        terms = max(terms + 1.0, float(min(mass.size, count)))  # what occurs no times is added without rounding
         if not mass.size:
             loss = log_mass = np.zeros(0)
             continue
@@ -139,14 +139,20 @@ def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
         return loss[i] + loss[j], log_mass[i] + log_mass[j] + np.where(i == j, 0.0, math.log(2.0))
     log_factorial = _log_factorials(count)
     rest, total, weight = np.array([count]), np.zeros(1), np.zeros(1)
+    sums, logs = [], []
     for one, log_one in zip(loss[:-1].tolist(), log_mass[:-1].tolist(), strict=True):
         sizes = rest + 1
         times = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         left = np.repeat(rest, sizes)
         coefficient = log_factorial[left] - log_factorial[times] - log_factorial[left - times]
         total, weight = np.repeat(total, sizes) + times * one, np.repeat(weight, sizes) + times * log_one + coefficient
-        rest = left - times
-    return total + rest * float(loss[-1]), weight + rest * float(log_mass[-1])
+        is_whole, rest = left == times, left - times
+        sums.append(total[is_whole])
+        logs.append(weight[is_whole])
+        rest, total, weight = (column[~is_whole] for column in (rest, total, weight))
+    sums.append(total + rest * float(loss[-1]))
+    logs.append(weight + rest * float(log_mass[-1]))
+    return np.concatenate(sums), np.concatenate(logs)
 
 
 @lru_cache(maxsize=8)

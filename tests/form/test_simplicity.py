@@ -138,7 +138,7 @@ MEASURED = {
     "lines of code of `readers`": lambda: code_of("readers"),
     "lines of code of `samplers`": lambda: code_of("samplers"),
     "files that name one sampler": lambda: sum(
-        "with_replacement" in file.read_text()
+        bool(re.search(r"\bwith_replacement\b", file.read_text()))
         for file in PACKAGE.rglob("*")
         if file.suffix in (".py", ".toml", ".j2") and "reference" not in file.parts
     ),
