@@ -47,13 +47,11 @@ class Listed:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta."""
-        lower, upper = self._lower.delta(epsilon), self._upper.delta(epsilon)
-        return judged(lower, upper, 1.0)
+        return judged(self._lower.delta(epsilon), self._upper.delta(epsilon), 1.0)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
-        lower, upper = self._lower.epsilon(delta), self._upper.epsilon(delta)
-        return judged(lower, upper, math.inf)
+        return judged(self._lower.epsilon(delta), self._upper.epsilon(delta), math.inf)
 
 
 class _Sums:
@@ -134,12 +132,8 @@ def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
     """Sums of `count` of the losses, and the logarithms of their masses."""
     if count == 1:
         return loss, log_mass
-    if count == 2:
-        i, j = np.triu_indices(loss.size)
-        return loss[i] + loss[j], log_mass[i] + log_mass[j] + np.where(i == j, 0.0, math.log(2.0))
-    log_factorial = _log_factorials(count)
+    log_factorial, whole = _log_factorials(count), list[tuple[Cells, Cells]]()
     rest, total, weight = np.array([count]), np.zeros(1), np.zeros(1)
-    sums, logs = [], []
     for one, log_one in zip(loss[:-1].tolist(), log_mass[:-1].tolist(), strict=True):
         sizes = rest + 1
         times = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -147,11 +141,10 @@ def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
         coefficient = log_factorial[left] - log_factorial[times] - log_factorial[left - times]
         total, weight = np.repeat(total, sizes) + times * one, np.repeat(weight, sizes) + times * log_one + coefficient
         is_whole, rest = left == times, left - times
-        sums.append(total[is_whole])
-        logs.append(weight[is_whole])
+        whole.append((total[is_whole], weight[is_whole]))
         rest, total, weight = (column[~is_whole] for column in (rest, total, weight))
-    sums.append(total + rest * float(loss[-1]))
-    logs.append(weight + rest * float(log_mass[-1]))
+    whole.append((total + rest * float(loss[-1]), weight + rest * float(log_mass[-1])))
+    sums, logs = zip(*whole, strict=True)
     return np.concatenate(sums), np.concatenate(logs)
 
 
