@@ -78,7 +78,7 @@ def boundary(
         a, b = bracket
     else:
         begin = start or (scale.low if is_whole else scale.high if bracket else 1.0)
-        a, b = _outwards(level, scale, scale.number(scale.place(begin)), slope)
+        a, b = _outwards(level, scale, scale.number(scale.place(begin)), slope, 4.0 if start is None else 2.0)
     if (level(a) > 0.0) != (level(b) > 0.0):
         return _inwards(level, scale, a, b)
     if level(a) > 0.0 and nowhere is not None:
@@ -143,12 +143,14 @@ class _Scale(NamedTuple):
         return most / (1.0 if self.low < 0.0 else max(abs(x), TINY))
 
 
-def _outwards(level: Callable[[float], float], scale: _Scale, x: float, slope: float) -> tuple[float, float]:
+def _outwards(
+    level: Callable[[float], float], scale: _Scale, x: float, slope: float, reach: float
+) -> tuple[float, float]:
     """Numbers about the boundary, by the slope of the last two levels; the first and an end, if there are none.
 
-    The first step is by a factor of 4 at most, the next ones may be twice as long each.
+    The first step is by a factor of `reach` at most, the next ones may be twice as long each.
     """
-    first, most = x, math.log(4.0) if scale.low >= 0.0 else 0.25 * (scale.high - scale.low)
+    first, most = x, math.log(reach) if scale.low >= 0.0 else 0.25 * (scale.high - scale.low)
     up = (level(x) > 0.0) == (slope < 0.0) if scale.low < x < scale.high else x == scale.low
     step = min(abs(level(x) / slope), most)
     for done in range(_MOST_TRIES):
