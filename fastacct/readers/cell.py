@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Found
+from fastacct.core.bounds import TIGHT_WIDTH, Found
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fastacct_ext._kernels import Quantity as What
 
 Quantity = Literal["epsilon", "delta", "log_delta"]
-TOLERANCE: Final = 1e-6
+TOLERANCE: Final = TIGHT_WIDTH
 """Relative width at which the composition of losses on a grid stops refining."""
 _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
