@@ -24,7 +24,7 @@ def test_every_target_is_there():
         assert re.search(rf"^{tier}:", makefile, re.MULTILINE), tier
 
 
-@pytest.mark.parametrize("begin", [*tiers.QUICK, *tiers.CAMPAIGN, *tiers.FORM])
+@pytest.mark.parametrize("begin", [*tiers.QUICK, *tiers.LATER, *tiers.CAMPAIGN, *tiers.FORM])
 def test_what_is_named_is_there(begin):
     file, _, case = begin.partition("::")
     assert any(one.startswith(file) for one in FILES)
@@ -39,6 +39,7 @@ def test_what_is_named_is_there(begin):
         ("tests/a/test_a.py::test_c", "test"),
         ("tests/a/test_a.py::test_new", "quick"),
         ("tests/a/test_new.py::test_b[2]", "quick"),
+        ("tests/kernels/test_c_interface.py::test_a", "test"),
         ("tests/form/test_words.py::test_a", "lint"),
         ("tests/verbs/test_jit.py::test_the_examples_run[from_numba.py]", "docs"),
         ("tests/reference/test_truths.py::test_a_sample_is_reproduced[0]", "campaign"),

@@ -46,6 +46,7 @@ CAMPAIGN = {
     f"{SUMS}[0-zero_out]": "three other relations",
     f"{SUMS}[1-": "a third of the pairs",
     f"{SUMS}[2-": "a third of the pairs",
+    "kernels/test_direct_sums.py::test_what_is_stored": "what was printed is stored, and known by a digest",
     f"{COMPILED}test_so_it_has_at_the_best_level": "a program without Python at the least level",
     f"{COMPILED}test_without_vectors_only": "the kernels on Arm, compiled without vectors",
     f"{EXTREMES}test_selections_of_compiled_mechanisms_": "their parts are told apart beside it",
@@ -67,6 +68,9 @@ QUICK = (
     "kernels/test_direct_sums.py::test_bounds_of_the_moments_of_mixtures_hold",
 )
 
+#: Not in quick: one of them compiles all kernels, for 15 s.
+LATER = (COMPILED,)
+
 #: In test whatever they cost: every mechanism keeps the contract.
 WHOLE = ("testing/test_contract.py::test_contract[",)
 
@@ -79,7 +83,7 @@ def home(nodeid: str, table: costs.Table) -> str:
             return target
     if case.startswith(tuple(CAMPAIGN)):
         return "campaign"
-    if costs.is_cheap(table, nodeid) or case.startswith(QUICK):
+    if case.startswith(QUICK) or (costs.is_cheap(table, nodeid) and not case.startswith(LATER)):
         return "quick"
     return "test" if costs.is_affordable(table, nodeid) or case.startswith(WHOLE) else "campaign"
 
