@@ -176,9 +176,18 @@ def test_what_is_dear_in_a_tier_and_what_is_new_is_added(tmp_path, monkeypatch):
     costs.write({f"{path}test_a": 0.25, f"{path}test_b[2]": 3.0, f"{path}test_b[3]": 0.1})
     costs.add({f"{path}test_a": 0.3, f"{path}test_b[3]": 2.0, f"{path}test_c[1]": 0.2, f"{path}test_c[2]": 4.0})
     assert costs.read() == {
-        "functions": {file: {"test_a": 0.25, "test_b": 5.1, "test_c": 4.2}},
+        "functions": {file: {"test_a": 0.3, "test_b": 5.1, "test_c": 4.2}},
         "dear": {file: {"test_b[2]": 3.0, "test_b[3]": 2.0, "test_c[2]": 4.0}},
     }
+
+
+def test_cheap_cases_that_take_more_than_they_did_have_their_sum(tmp_path, monkeypatch):
+    """Those that were drawn, one of two, took a second: all take two."""
+    monkeypatch.setattr(costs, "TABLE", tmp_path / "costs.json")
+    file, path = "verbs/test_gdp.py", "tests/verbs/test_gdp.py::"
+    costs.write({f"{path}test_a": 0.25, f"{path}test_b[1]": 0.25, f"{path}test_b[2]": 0.25, f"{path}test_b[3]": 3.0})
+    costs.add({f"{path}test_a": 0.125, f"{path}test_b[1]": 0.5, f"{path}test_b[2]": 0.5}, seconds=0.25)
+    assert costs.read()["functions"][file] == {"test_a": 0.25, "test_b": 5.0}
 
 
 def test_the_option_leaves_out_what_is_not_of_the_tier():

@@ -6,10 +6,11 @@ long, since `make quick` has a fifth of the examples.  A fixture that cases shar
 parts; processes that a test starts and waits for count too.  Rows of files that did not run are kept.
 
     python -m tests.costs --new             adds functions that were never measured; moved and renamed ones are new
-    python -m tests.costs --tier=quick      adds what is dear among the cases that `make quick` runs
+    python -m tests.costs --tier=quick      adds what takes longer than it did among the cases that `make quick` runs
 
 A value that several tests keep is paid by the first of them: by another one, where a tier leaves that out.  So a tier
-is measured as it runs, and what is found dear there is added to the rows.
+is measured as it runs, and what is found dear there is added to the rows.  Of a function whose cheap cases are drawn
+all are taken to cost what those drawn do.
 """
 
 from __future__ import annotations
@@ -91,8 +92,13 @@ def is_drawn(table: Table, file: str, case: str, seconds: float) -> bool:
     function = case.partition("[")[0]
     if case == function:
         return True
-    whole = table["functions"].get(file, {}).get(function, 0.0) - sum(dear_cases(table, file, case).values())
-    return crc32(case.encode()) % max(1, math.ceil(whole / seconds)) == 0
+    return crc32(case.encode()) % one_of(table, file, case, seconds) == 0
+
+
+def one_of(table: Table, file: str, case: str, seconds: float) -> int:
+    """Of how many cheap cases of a function one is drawn when they may take some seconds together."""
+    whole = table["functions"].get(file, {}).get(case.partition("[")[0], 0.0)
+    return max(1, math.ceil((whole - sum(dear_cases(table, file, case).values())) / seconds))
 
 
 def spent() -> float:
@@ -160,7 +166,8 @@ class Watch:
             write(cases, self.drawn)
         else:
             examples = FEWER if tier == "quick" else 1
-            add({one: cost * (examples if one in self.drawn else 1) for one, cost in cases.items()}, self.drawn)
+            measured = {one: cost * (examples if one in self.drawn else 1) for one, cost in cases.items()}
+            add(measured, self.drawn, SHARE if tier == "quick" else MOST)
 
 
 def is_dear(nodeid: str, cost: float, drawn: Container[str]) -> bool:
@@ -168,18 +175,27 @@ def is_dear(nodeid: str, cost: float, drawn: Container[str]) -> bool:
     return cost > LIMIT * (FEWER if nodeid in drawn else 1)
 
 
-def add(cases: dict[str, float], drawn: Container[str] = ()) -> None:
-    """Add to the table functions that it lacks, and of others what is dear, to their sums too: others paid for it."""
+def add(cases: dict[str, float], drawn: Container[str] = (), seconds: float = math.inf) -> None:
+    """Add to the table functions that it lacks, and of others what is dear, to their sums too: others paid for it.
+
+    Where cheap cases were drawn to take so many seconds together, a sum that is more than it was takes its place.
+    """
     table, before = read(), read()
+    cheap: dict[tuple[str, str], float] = defaultdict(float)
     for nodeid, cost in cases.items():
         file, case = named(nodeid)
         functions, dear = table["functions"].setdefault(file, {}), table["dear"].setdefault(file, {})
         function, was = case.partition("[")[0], dear.get(case, 0.0)
         if is_dear(nodeid, cost, drawn):
             dear[case] = round(cost, 1)
+        elif case not in dear and is_known(before, nodeid):
+            cheap[file, function] += cost * (1 if case == function else one_of(before, file, case, seconds))
         if is_known(before, nodeid):
             cost = dear.get(case, 0.0) - was
         functions[function] = round(functions.get(function, 0.0) + cost, 3)
+    for (file, function), cost in cheap.items():
+        whole = round(cost + sum(dear_cases(table, file, function).values()), 3)
+        table["functions"][file][function] = max(table["functions"][file][function], whole)
     save(table)
 
 
