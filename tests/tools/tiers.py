@@ -1,7 +1,7 @@
 """Which tests run when: `pytest --tier=quick` and the other tiers.  python -m tests.tiers lists what `make test` lacks.
 
-make quick     cases of at most half a second of process time, of each function for 0.25 s, and what QUICK names
-               (tests/costs.json has the seconds)
+make quick     of every function cases of at most 0.3 s of process time, for 0.15 s together and one at least, and what
+               QUICK names (tests/costs.json has the seconds)
 make test      of every function the cases that take three seconds together, one at least, and what WHOLE names
 make lint      form of the code: rooms, imports, types, words of messages
 make docs      form of the pages: links, sentences, tables, examples
@@ -15,7 +15,8 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 import pytest
 
@@ -24,6 +25,8 @@ from tests import costs
 #: Where Hypothesis keeps the settings of a test.
 SETTINGS = "_hypothesis_internal_use_settings"
 TIERS = ("quick", "test", "lint", "docs", "campaign")
+#: Which targets' cases a tier runs, where not its own alone.
+RUNS = {"test": {"quick", "test"}, "campaign": {"quick", "test", "campaign"}}
 
 #: What tests form, a folder or how a case begins, and the target that runs it.
 FORM = {
@@ -66,6 +69,7 @@ QUICK = (
     "kernels/test_direct_sums.py::test_bounds_of_a_line_hold",
     "kernels/test_direct_sums.py::test_bounds_of_losses_that_are_data_hold",
     "kernels/test_direct_sums.py::test_bounds_of_the_moments_of_mixtures_hold",
+    "kernels/test_direct_sums.py::test_bounds_of_windows_on_losses_that_are_data_hold",
 )
 
 #: Not in quick: one of them compiles all kernels, for 15 s.
@@ -75,23 +79,30 @@ LATER = (COMPILED,)
 WHOLE = ("testing/test_contract.py::test_contract[",)
 
 
-def home(nodeid: str, table: costs.Table) -> str:
-    """The cheapest target that runs a case: quick, test, lint, docs or campaign."""
-    case = "::".join(costs.named(nodeid))
-    for begin, target in FORM.items():
-        if case.startswith(begin):
-            return target
-    if case.startswith(tuple(CAMPAIGN)):
-        return "campaign"
-    if case.startswith(QUICK) or (costs.is_cheap(table, nodeid) and not case.startswith(LATER)):
-        return "quick"
-    return "test" if costs.is_affordable(table, nodeid) or case.startswith(WHOLE) else "campaign"
-
-
-def runs(tier: str, nodeid: str, table: costs.Table) -> bool:
-    """Whether a tier runs a case."""
-    homes = {"test": ("quick", "test"), "campaign": ("quick", "test", "campaign")}
-    return home(nodeid, table) in homes.get(tier, (tier,))
+def homes(nodeids: Iterable[str], table: costs.Table) -> dict[str, str]:
+    """The cheapest target that runs each case: quick, test, lint, docs or campaign."""
+    functions = defaultdict(list)
+    found: dict[str, str] = {}
+    for nodeid in nodeids:
+        file, case = costs.named(nodeid)
+        whole = f"{file}::{case}"
+        form = next((target for begin, target in FORM.items() if whole.startswith(begin)), None)
+        if form or whole.startswith(tuple(CAMPAIGN)):
+            found[nodeid] = form or "campaign"
+        else:
+            functions[file, case.partition("[")[0]].append((nodeid, case))
+    for (file, function), both in functions.items():
+        cases = [case for _, case in both]
+        is_later = f"{file}::{function}".startswith(LATER)
+        quick = set() if is_later else costs.drawn(table, file, cases, costs.SHARE)
+        test = costs.affordable(table, file, cases)
+        for nodeid, case in both:
+            whole = f"{file}::{case}"
+            if case in quick or whole.startswith(QUICK):
+                found[nodeid] = "quick"
+            else:
+                found[nodeid] = "test" if case in test or whole.startswith(WHOLE) else "campaign"
+    return found
 
 
 def reads(tier: str, file: str) -> bool:
@@ -123,9 +134,9 @@ def main() -> int:
     with contextlib.redirect_stdout(io.StringIO()):
         status = pytest.main(["--collect-only", "-p", "no:xdist", "tests"], plugins=[listing])
     table = costs.read()
-    places = {case: home(case, table) for case in listing.cases}
+    places = homes(listing.cases, table)
     for case, place in places.items():
-        if not runs("test", case, table):
+        if place not in RUNS["test"]:
             print(f"make {place:<9} {case}")
     for place, count in sorted(Counter(places.values()).items()):
         print(f"{place}: {count} cases")
