@@ -34,7 +34,7 @@ LIBRARIES = ("mpmath", "scipy.stats", "numba", "xarray", "pandas", "zarr", "dask
 #: Process time of a case that `make quick` runs, and of all that it runs of a function with several of these.
 LIMIT, SHARE = 0.3, 0.15
 #: Process time of all cases of a function that `make test` runs.
-MOST = 3.0
+MOST = 1.5
 #: Examples of Hypothesis that `make quick` has one of.
 FEWER = 5
 
