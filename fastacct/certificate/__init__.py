@@ -218,7 +218,8 @@ def certify(
         except ValueError as error:  # few large atoms: chords do not miss by the square of their length
             failed = error
             for way, n in zip(ways, places, strict=True):
-                way.measure(max(n, min(2 * way.tried[-1].places, MOST_PLACES)), asked, given)
+                if way.tried[-1].places < MOST_PLACES:
+                    way.measure(max(n, min(2 * way.tried[-1].places, MOST_PLACES)), asked, given)
     raise ValueError(f"no certificate was found: {failed}")
 
 
@@ -226,8 +227,9 @@ def _laid(ways: list[Direction], miss: float, asked: str, given: float) -> tuple
     """What to claim, and with how many places in each direction; numbers of a quarter as many are known then."""
     while True:
         limit = max(0.0, *(way.limit for way in ways))
-        best, off = max(way.tried[-1].number for way in ways), miss * (limit + 1e-3 * (asked == "epsilon"))
-        claim = best + 0.1 * off if limit <= best <= limit + 2.0 * off else limit + off
+        best, off = max(limit, *(way.tried[-1].number for way in ways)), miss * (limit + 1e-3 * (asked == "epsilon"))
+        is_last = any(way.tried[-1].places >= MOST_PLACES for way in ways)
+        claim = best + 0.1 * off if is_last or best <= limit + 2.0 * off else limit + off
         places = [way.places(claim) for way in ways]
         far = [(way, n) for way, n in zip(ways, places, strict=True) if n > 4 * way.tried[-1].places]
         if not far or not claim < math.inf:

@@ -69,8 +69,10 @@ def _atoms(release: Job, relation: str, direction: str) -> tuple[float, float]:
     if rate == 1.0 or largest == 0.0:
         return largest, unit
     sign = 1.0 if direction == "remove" else -1.0
-    largest = sign * math.log1p(rate * math.expm1(sign * min(largest, _FAR)))
-    return largest, largest
+    unit = sign * math.log1p(rate * math.expm1(sign * min(largest, _FAR)))
+    hidden = release.get("guarantee", [0, 0])[1:] + [q for p, q in release.get("table", ()) if float(p) == 0.0]
+    is_beyond = sign < 0.0 and any(float(mass) > 0.0 for mass in hidden)  # what is not seen with the record
+    return -math.log1p(-rate) if is_beyond else unit, unit
 
 
 def added_up(releases: list[Job]) -> tuple[Fraction, Fraction] | None:
@@ -147,7 +149,8 @@ def _coarse(checker: Any, delta: Delta, low: float, high: float) -> tuple[Cells,
 
 def _logs(masses: list[Ball]) -> Cells:
     with np.errstate(divide="ignore"):
-        return np.log(np.array([max(float(mass.mid()), 0.0) for mass in masses]))
+        found: Cells = np.log(np.array([max(float(mass.mid()), 0.0) for mass in masses]))
+    return found
 
 
 def _log_moments(parts: list[Release], tilts: Cells) -> Cells:
@@ -221,7 +224,7 @@ class Direction:
             step = unit / math.floor(unit / step) * (1.0 + 1e-15)
         ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step * (1.0 - 1e-13))) for part in self.parts]
         ends = [(begin, max(end, begin + 2)) for begin, end in ends]
-        far = max(max(abs(a), abs(b)) for a, b in ends) * step
+        far = max(end for _, end in ends) * step if self.name == "add" else 0.0  # 1 - y + y delta(1/y) cancels
         bits = 96 + 2.0 * math.log2(max(1.0 / step, 1.0)) - math.log2(self.target) + 1.5 * far
         lowest, last = (sum(part.times * pair[i] for part, pair in zip(self.parts, ends, strict=True)) for i in (0, 1))
         first = math.floor(low / step)

@@ -52,6 +52,10 @@ JOBS = {
     "tree": (fa.TreeAggregation(8.0, 100) * 1, "replace_one"),
     "table": (fa.from_pmf([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]) * 20, "add_remove"),
     "lopsided table": (fa.from_pmf([0.5, 0.5, 0.0], [0.25, 0.625, 0.125]).poisson(0.2) * 20, "remove"),
+    "lopsided sample, where a record shows nothing": (
+        fa.from_pmf([0.5, 0.5, 0.0], [0.25, 0.625, 0.125]).poisson(0.2) * 20,
+        "add",
+    ),
     "lopsided table, added": (fa.from_pmf([0.5, 0.5, 0.0], [0.25, 0.625, 0.125]) * 2, "add"),
 }
 
