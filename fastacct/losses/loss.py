@@ -114,6 +114,8 @@ class Atoms(Loss):
     def __post_init__(self) -> None:
         if self.anchor is None and self.loss.size:
             object.__setattr__(self, "anchor", float(self.loss[np.argmax(self.mass)]))
+        if self.lattice is None and self.loss.size == 2:  # any two are on a lattice
+            object.__setattr__(self, "lattice", float(abs(self.loss[1] - self.loss[0])) or None)
 
     def as_atoms(self) -> Atoms | None:
         """Itself."""

@@ -158,9 +158,14 @@ class Mechanism(Refusals):
     def _of_losses(self, orders: Cells, rate: float, relation: Relation) -> Cells:
         """Divergence of the losses, or of those of a Poisson sample; inf where they are not known."""
         with suppress(OutOfReachError):
-            pair = self.losses(relation) if rate == 1.0 else self.sample_losses(rate, 1, relation)
+            pair = self.losses(relation) if rate == 1.0 else self._sampled_losses((rate, relation))
             return unknown(orders) if pair is None else of_pair(pair, orders, relation)
         return unknown(orders)
+
+    @kept_by_argument
+    def _sampled_losses(self, asked: tuple[float, Relation]) -> Pair | None:
+        """Losses of a Poisson sample, kept: a search asks their divergences five times."""
+        return self.sample_losses(asked[0], 1, asked[1])
 
     def sampled_together(self, others: Sequence[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
         """This mechanism and others of its class, all on one Poisson sample, as one mechanism; None if not known."""

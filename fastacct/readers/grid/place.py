@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
+from fastacct.core.inputs import ROUNDING
 from fastacct.losses.loss import Weighted, log_moment
 from fastacct.readers.grid.window import Lower, Window
 
@@ -53,3 +55,20 @@ def floor_of(sketch: Weighted, tilt: float, log_budget: float) -> float:
     moved = tilt * loss[1:] - whole + np.log(np.cumsum(np.exp(log_mass[:-1])) + 1e-320)
     few = np.flatnonzero(moved < log_budget)
     return float(loss[few[-1] + 1]) if few.size else -math.inf
+
+
+def common_divisor(shared: float, lattice: float | None) -> float:
+    """The largest divisor of a spacing of which a lattice is a multiple, up to rounding; 0 where there is none."""
+    if lattice is None or not shared:
+        return 0.0
+    if shared == math.inf:
+        return lattice
+    share = Fraction(lattice / shared).limit_denominator(1000)
+    if abs(float(share) * shared - lattice) > 8.0 * ROUNDING * lattice:
+        return 0.0
+    return shared / share.denominator
+
+
+def moved_up(n_dots: int, spacing: float, tilt: float, log_rarely: float) -> float:
+    """How far a sum of dots is at most above that of the losses, but for that part of the tilted mass (Hoeffding)."""
+    return spacing * (1.0 + 1e-9) * (math.sqrt(-0.5 * n_dots * log_rarely) + 0.25 * n_dots * (1.0 + tilt) * spacing)

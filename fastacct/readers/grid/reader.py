@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from dataclasses import replace
 from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
@@ -28,7 +28,7 @@ from fastacct.losses.loss import (
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels
+from fastacct.readers.grid.place import Asked, Place, common_divisor, floor_of, more_levels, moved_up
 from fastacct.readers.grid.window import Lower, Window
 
 _SMALLEST_TAIL: Final = 1e-299
@@ -47,6 +47,7 @@ _HOPELESS: Final = 4
 _PART: Final = 8.0
 """Where atoms' two sides differ by more than the tolerance, the grid adds such a part of that."""
 _MOST_LEVELS: Final = 60
+_MOST_SHARES: Final = 1000.0
 _COARSER: Final = 10
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
@@ -292,7 +293,10 @@ class Grid:
         log_budget = max(min(log_signal, 0.0) + math.log(tolerance) - _LITTLE, -690.0)
         tail = math.exp(max(log_delta - _LITTLE, -690.0)) * tolerance / self._n_factors
         effective = max(0.5 * (tilt + ends[1][0]), 1.0 / width if width > 0.0 else 0.0, 1e-3)
-        spacing = math.sqrt(3.0 * tolerance / (self._n_factors * effective * (1.0 + effective)))
+        shared, n_rounded = self._shared
+        spacing = math.sqrt(3.0 * tolerance / (max(n_rounded, 1) * effective * (1.0 + effective)))
+        if spacing > shared:  # all are rounded there
+            spacing = max(shared, spacing * math.sqrt(max(n_rounded, 1) / self._n_factors))
         floors = tuple(floor_of(one, tilt, log_budget - math.log(self._n_factors)) for one in self._sketches)
         spans = [part.upper.without_rare(self._cut * tail, is_upper=True).extent(tail) for part in self._parts]
         lengths = [max(high - max(low, floor), 0.0) for (low, high), floor in zip(spans, floors, strict=True)]
@@ -344,11 +348,24 @@ class Grid:
         log_moment = dots.moment(tilt).value + dots.moment_error(tilt)
         moved = math.fsum(n * one.reach**2 for one, n in found)
         cells = math.ceil(math.sqrt(_ONCE * moved) + 0.5 * moved * spacing) + 2 + math.floor(dots.slack / spacing)
-        if extra < _LITTLE_REST * self._tolerance or cells > _MOST_CELLS:
+        if extra < _LITTLE_REST * self._tolerance:
             return Lower(below, extra, log_moment)
+        left = math.expm1(min(2.0 * extra * cells, 700.0)) * (1.0 + tilt) * spacing
+        n_dots = sum(n for one, n in found if one.rest.any())
+        away = moved_up(n_dots, spacing, tilt, place.log_budget)
+        if cells > _MOST_CELLS or left > away:
+            return self._moved_back(found, place, tilt, away)
         more = Composition([(one.raised(cells), n) for one, n in found], True)
         there = dots.window(tilt, place.log_budget, _MAX_POINTS) if is_moved else below
         return Lower(below, extra, log_moment, there, more.window(tilt, place.log_budget, _MAX_POINTS))
+
+    def _moved_back(self, found: Sequence[tuple[Lowered, int]], place: Place, tilt: float, away: float) -> Lower:
+        """The dots of losses that are alone, moved back by as much as their sum is hardly ever moved up."""
+        made = Composition([(one.dots if one.rest.any() else one.below, n) for one, n in found], False)
+        window = made.window(tilt, place.log_budget, _MAX_POINTS)
+        window = replace(window, slack=(window.slack + away) * (1.0 + 1e-9))
+        rarely = math.exp(place.log_budget) * (1.0 + 1e-9)
+        return Lower(window, rarely, made.moment(tilt).value + made.moment_error(tilt))
 
     def _spacing_at(self, place: Place, level: int) -> tuple[float, bool]:
         """The spacing of a level, one that atoms share if there is one; and whether a finer one would not help."""
@@ -356,22 +373,25 @@ class Grid:
             return self._spacing, True
         wanted = place.spacing * 2.0 ** (-0.5 * level)
         spacing, is_final = max(wanted, place.least_spacing), wanted <= place.least_spacing
-        if (shared := self._shared) is None:
-            return spacing, is_final
-        if not self._has_densities and all(part.upper.lattice is not None for part in self._parts):
+        shared, n_rounded = self._shared
+        if not n_rounded:
             return shared * max(1, math.ceil(place.least_spacing / shared)), True
-        return spacing if spacing >= shared else shared / math.ceil(shared / spacing), is_final
+        return spacing if shared == math.inf or spacing >= shared else shared / math.ceil(shared / spacing), is_final
 
     @cached
-    def _shared(self) -> float | None:
-        """The largest spacing of which all lattices are multiples, up to rounding; None if it is too small."""
-        lattices = (loss.lattice for part in self._parts for loss in (part.upper, part.lower))
-        known = [lattice for lattice in lattices if lattice is not None]
-        if not known:
-            return None
-        shares = [Fraction(lattice / known[0]).limit_denominator(1000) for lattice in known]
-        for lattice, share in zip(known, shares, strict=True):
-            if abs(float(share) * known[0] - lattice) > 8.0 * ROUNDING * lattice:
-                return None
-        shared = math.lcm(*[share.denominator for share in shares])
-        return known[0] / shared if shared <= 1000 else None
+    def _shared(self) -> tuple[float, int]:
+        """The largest spacing of which lattices are multiples, those of what occurs most first, and how many releases
+        have losses that it rounds."""
+        largest, shared, n_rounded = 0.0, math.inf, 0
+        for part in sorted(self._parts, key=lambda part: -part.count):
+            atoms = [loss.as_atoms() for loss in (part.upper, part.lower)]
+            if all(one is not None and one.loss.size < 2 for one in atoms):
+                continue
+            found = shared
+            for loss in (part.upper, part.lower):
+                found = common_divisor(found, loss.lattice)
+            largest = largest or found
+            is_held = found > largest / _MOST_SHARES
+            shared = found if is_held else shared
+            n_rounded += 0 if is_held and None not in atoms else part.count
+        return (shared if n_rounded or shared < math.inf else 1.0), n_rounded

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import fastacct as fa
 from fastacct.core.inputs import Cells
@@ -206,3 +207,38 @@ def test_upper_bounds_of_a_coarse_grid_fall():
     job = fa.Laplace(8.607348810282607).poisson(0.27014630048896915) * 49
     found = fa.delta(job, epsilon=[0.0, 1.47381853, 4.9923047], neighbors="add", accountant=fa.PLD(spacing=0.1))
     assert (np.diff(found) <= 0.0).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.003, 4.21, 12.6, 40.0])
+def test_dots_of_many_lone_losses_are_moved_back(epsilon):
+    """What is left of 4,000 losses amid cells, in all cells where their dots may be, is more than there is."""
+    loss = np.array([-0.105, 0.105])
+    source = Atoms(loss, np.zeros(2), np.array([0.5, 0.5]), anchor=0.0)
+    grid = Grid([Part(source, source, 4000)], 1e-2, spacing=0.01)
+    truth = math.fsum(
+        math.comb(4000, k) / 2**4000 * -math.expm1(epsilon - 0.21 * (k - 2000))
+        for k in range(2001, 4001)
+        if 0.21 * (k - 2000) > epsilon
+    )
+    lower = grid._composed(grid._at(epsilon), 0, False)
+    assert 0.0 < lower.delta(epsilon) <= truth < lower._replace(below=replace(lower.below, slack=0.0)).delta(epsilon)
+    assert 0.7 * epsilon - 3.0 < lower.epsilon(truth) <= epsilon
+
+
+def test_a_lattice_is_kept_beside_others_that_do_not_share_it():
+    """Two losses 20,000 times are on a lattice; what occurs once or is a density beside them is rounded alone."""
+    p, step, many = 0.15, 0.6665, 20_000
+    two = Atoms(np.array([-0.0755, step - 0.0755]), np.zeros(2), np.array([1.0 - p, p]))
+    other, _ = lone_atoms()
+    grid = Grid([Part(two, two, many), replace(other, count=1)], 1e-6)
+    centre = many * (p * step - 0.0755)
+    chance = binom(many, p)
+    for epsilon in (centre + 10.0, centre + 200.0):
+        k = np.arange(many + 1)
+        each = [
+            float(np.sum(chance.pmf(k) * -np.expm1(np.minimum(epsilon - moved - k * step + many * 0.0755, 0.0)))) * mass
+            for moved, mass in zip(other.upper.loss, other.upper.mass, strict=True)
+        ]
+        found = grid.delta(epsilon)
+        assert found.status == fa.Status.TIGHT
+        assert found.lower * (1.0 - 1e-9) <= math.fsum(each) <= found.upper * (1.0 + 1e-9)
