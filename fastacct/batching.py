@@ -24,7 +24,7 @@ BINS: Final = ("fresh", "persistent")
 Given = Mapping[str, Any]
 
 
-def each(function: Callable[..., float], *given: Any) -> Cells:
+def each(function: Callable[..., float], *given: object) -> Cells:
     """A function of plain numbers, cell by cell."""
     applied: Any = np.frompyfunc(function, len(given), 1)
     return np.asarray(applied(*given), dtype=np.float64)

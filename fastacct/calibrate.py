@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
@@ -25,14 +25,19 @@ from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.attack import rates
 from fastacct.readers.job import Ask, is_on_grid, rough_epsilon
-from fastacct.run import PARAMETERS, Run, as_delta, of_history, parameters, refused, steps_of_epochs
+from fastacct.run import PARAMETERS, Block, Run, as_delta, of_history, parameters, refused, steps_of_epochs
 
 _SMALLEST_RATE: Final = 1e-30
 _ANY: Final = Domain(-math.inf, math.inf)
 _NEARBY: Final = 4e-3
 """How far from a boundary the one of a coarse grid may be, relative to the number."""
-_ROUGHLY: Final = {"noise_multiplier": (1.0, -1.2), "sample_rate": (0.01, 1.0), "steps": (1, 0.7)}
-"""Where a search begins that knows no better, and the slope of log epsilon over the logarithm of the number."""
+_ROUGHLY: Final = {
+    "noise_multiplier": (1.0, -1.2, math.inf),
+    "sample_rate": (0.01, 1.0, 0.0),
+    "steps": (1, 0.7, 0.0),
+}
+"""Where a search begins that knows no better, the slope of log epsilon over the logarithm of the number, and what is
+said where no number between its ends meets the target."""
 _DOMAINS: Final = {"epsilon": None, "delta": None, "error": POSITIVE}
 
 
@@ -93,12 +98,39 @@ def calibrate(
     """
     asked = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "tpr": tpr, "fpr": fpr}
     asked |= {"error": error, "beta": beta}
+    if not callable(build):
+        raise TypeError(f"build must be a function of one number that returns a job, not {build!r}")
+    name, target, read = _readout(asked, accountant, {"neighbors": neighbors, "threads": threads})
+    seen: dict[float, float] = {}
+
+    @cache
+    def level(x: float) -> float:
+        value = read(_built(build, x, is_ranged=bracket is not None))
+        if np.ndim(value):
+            raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
+        seen[x] = float(value)
+        return excess(seen[x], target)
+
+    def hint() -> str:
+        least = min(seen.values())
+        if bracket is None:
+            return f"{name} stays at {least!r}, which the parts that do not change with the number cost alone"
+        return f"the smallest {name} there is {least!r}; try another bracket"
+
+    ends, start = None if bracket is None else _as_bracket(bracket), None
+    if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
+        goal = _Goal(target, as_number("delta", delta))
+        start = _nearby(lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
+    return boundary(level, ends, f"{name} <= {target!r}", hint, start)
+
+
+def _readout(
+    asked: dict[str, float | None], accountant: Method | None, options: CurveOptions
+) -> tuple[str, float, Callable[[Any], Any]]:
+    """What is to be met, how much of it, and how it is read off a job, or off the law of an error."""
     given = {
         name: as_number(name, value, _DOMAINS.get(name, UNIT)) for name, value in asked.items() if value is not None
     }
-    if not callable(build):
-        raise TypeError(f"build must be a function of one number that returns a job, not {build!r}")
-    options: CurveOptions = {"neighbors": neighbors, "threads": threads}
     readouts: dict[tuple[str, ...], Callable[[Any], Any]] = {
         ("epsilon", "delta"): lambda job: (
             answer("epsilon", job, given["delta"], accountant, **options, only_upper=True).upper
@@ -114,36 +146,20 @@ def calibrate(
         raise TypeError(
             f"give epsilon and delta, or advantage, or tpr and fpr, or error; not {', '.join(given) or 'nothing'}"
         )
-    read, (name, target) = readouts[tuple(given)], next(iter(given.items()))
+    name, target = next(iter(given.items()))
     if accountant is not None and name != "epsilon":
         raise ValueError("accountant goes with epsilon and delta; the other targets are exact")
-    seen: dict[float, float] = {}
+    return name, target, readouts[tuple(given)]
 
-    @cache
-    def level(x: float) -> float:
-        try:
-            job = build(x)
-        except (TypeError, ValueError) as error:
-            if bracket is not None or float(x).is_integer():
-                raise
-            raise type(error)(f"build({x!r}): {error}; of whole numbers give a range, bracket=(1, 10**7)") from None
-        found = read(job)
-        if np.ndim(found):
-            raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
-        value = seen[x] = float(found)
-        return excess(value, target)
 
-    def hint() -> str:
-        least = min(seen.values())
-        if bracket is None:
-            return f"{name} stays at {least!r}, which the parts that do not change with the number cost alone"
-        return f"the smallest {name} there is {least!r}; try another bracket"
-
-    ends, start = None if bracket is None else _as_bracket(bracket), None
-    if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
-        goal = _Goal(target, given["delta"])
-        start = _nearby(lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
-    return boundary(level, ends, f"{name} <= {target!r}", hint, start)
+def _built(build: Callable[[float], Job | ErrorLaw], x: float, *, is_ranged: bool) -> Job | ErrorLaw:
+    """What is built of a number; a refusal of a number that nobody gave says how whole ones are asked for."""
+    try:
+        return build(x)
+    except (TypeError, ValueError) as error:
+        if is_ranged or float(x).is_integer():
+            raise
+        raise type(error)(f"build({x!r}): {error}; of whole numbers give a range, bracket=(1, 10**7)") from None
 
 
 def _nearby(
@@ -197,20 +213,11 @@ def calibrated(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, aft
     refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
     batches = batches_of(run, wanted)
-    known = parameters(run, wanted)
-    shape = shape_of(target | known)
-    is_half = batches is not None and batches.kind == "fixed_size" and relation not in ("replace_one", "zero_out")
-    spent = Process() if history is None else of_history(history)
-    spent = spent if after is None else spent + as_process(after)
-    if spent.shape:
-        raise TypeError(f"after must be a job of plain numbers, not of shape {spent.shape}")
-    if not spent and "epochs" not in known and (batches is None or is_half):
-        ask, fixed = Ask("epsilon", target["delta"], shape, relation, threads, only_upper=True), dict(known)
-        if is_half and "noise_multiplier" in fixed:
-            fixed["noise_multiplier"] = 0.5 * fixed["noise_multiplier"]
-        found = chosen.calibrate(wanted, (target["epsilon"], *fixed.values()), ask)
-        if found is not None:
-            return 2.0 * found if is_half and wanted == "noise_multiplier" else found
+    known, spent = parameters(run, wanted), _spent(history, after)
+    if not spent and "epochs" not in known:
+        ask = Ask("epsilon", target["delta"], shape_of(target | known), relation, threads, only_upper=True)
+        if (found := _by_kernel(chosen, wanted, target["epsilon"], known, batches, ask)) is not None:
+            return found
     known |= batches.cells if batches else {}
     shape = shape_of(target | known)
     values = np.empty(math.prod(shape))
@@ -223,6 +230,28 @@ def calibrated(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, aft
 
     in_pieces(values.size, threads, work)
     return values.reshape(shape)
+
+
+def _spent(history: Iterable[Block] | None, after: Job | None) -> Process:
+    """What was released before."""
+    before = Process() if after is None else as_process(after)
+    if before.shape:
+        raise TypeError(f"after must be a job of plain numbers, not of shape {before.shape}")
+    return before if history is None else of_history(history) + before
+
+
+def _by_kernel(
+    chosen: Method, wanted: Wanted, epsilon: Cells, known: dict[str, Cells], batches: Batches | None, ask: Ask
+) -> Cells | None:
+    """All cells at once, if the accountant has a kernel for it: runs on Poisson samples, and on batches of fixed size
+    where these are such samples at half of the noise."""
+    if batches is None:
+        return chosen.calibrate(wanted, (epsilon, *known.values()), ask)
+    if batches.kind != "fixed_size" or ask.relation in ("replace_one", "zero_out"):
+        return None
+    halved = [0.5 * cells if name == "noise_multiplier" else cells for name, cells in known.items()]
+    found = chosen.calibrate(wanted, (epsilon, *halved), ask)
+    return found if found is None or wanted != "noise_multiplier" else 2.0 * found
 
 
 def calibrated_on_loader(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, after: Job | None) -> Cells:
@@ -240,51 +269,72 @@ def calibrated_on_loader(wanted: Wanted, epsilon: Reals, delta: Reals | str, run
 def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spent: Process, options: Options) -> float:
     """The parameter wanted in one cell."""
 
-    @cache
-    def build(x: float) -> Process:
-        given = at | {wanted: float(x)}
-        rate, steps = given["sample_rate"], given.get("steps")
-        if steps is None:
-            steps = steps_of_epochs(given["epochs"], rate) if rate > 0.0 else 0
-        if batches is not None:
-            return spent + batches.process({**given, "steps": int(steps)})
-        return spent + Gaussian(given["noise_multiplier"]).poisson(rate) * int(steps)
+    def epsilon_of(job: Process) -> float:
+        return float(answer("epsilon", job, at["delta"], **options, only_upper=True).upper)
 
     @cache
     def level(x: float) -> float:
-        spends = answer("epsilon", build(x), at["delta"], **options, only_upper=True).upper
-        return excess(float(spends), at["epsilon"])
+        given = _with_steps(at | {wanted: float(x)})
+        return excess(epsilon_of(spent + _released(given, batches)), at["epsilon"])
 
-    ends, nowhere, left = WIDEST, math.inf, at["epsilon"]
-    if wanted == "noise_multiplier":
-        used = float(answer("epsilon", spent, at["delta"], **options, only_upper=True).upper) if spent else 0.0
-        if used > at["epsilon"]:
-            return math.inf
-        if at["epsilon"] == math.inf or at["delta"] == 1.0:
-            return 0.0
-        left = math.sqrt(left - used) * math.sqrt(left + used)
-    elif level(0.0) > 0.0:
-        raise ValueError("what has been released already exceeds the target")
-    elif wanted == "sample_rate":
-        ends, nowhere = (max(_SMALLEST_RATE, 2.0 * at.get("epochs", 0.0) / MAX_STEPS), 1.0), 0.0
-        if ends[0] > 1.0:
-            return 0.0
-    elif at["sample_rate"] == 0.0 or math.inf in (at["noise_multiplier"], at["epsilon"]) or at["delta"] == 1.0:
-        return math.inf
-    else:
-        ends = 0, 2**52 if spent else int(MAX_STEPS)
-    usual, slope = _ROUGHLY[wanted]
+    used = epsilon_of(spent) if spent else 0.0
+    if (obvious := _without_search(wanted, at, used)) is not None:
+        return obvious
+    usual, slope, nowhere = _ROUGHLY[wanted]
+    left = math.sqrt(at["epsilon"] - used) * math.sqrt(at["epsilon"] + used)
     start = _of_poisson(wanted, at | {"epsilon": left}, sensitivity(options["neighbors"])) or usual
+    ends = _ends(wanted, at, spent)
     found = boundary(level, ends, "the target", start=start, slope=slope, nowhere=nowhere)
     needs_none = wanted == "noise_multiplier" and found == ends[0] and level(0.0) <= 0.0
     return 0.0 if needs_none else float(found)
 
 
+def _released(given: dict[str, float], batches: Batches | None) -> Process:
+    """A run in plain numbers."""
+    if batches is not None:
+        return batches.process({**given, "steps": int(given["steps"])})
+    return Gaussian(given["noise_multiplier"]).poisson(given["sample_rate"]) * int(given["steps"])
+
+
+def _without_search(wanted: Wanted, at: dict[str, float], used: float) -> float | None:
+    """The parameter wanted where nothing is left for it, or anything meets the target; None elsewhere."""
+    asks_nothing = at["epsilon"] == math.inf or at["delta"] == 1.0
+    if used > at["epsilon"]:
+        if wanted == "noise_multiplier":
+            return math.inf
+        raise ValueError("what has been released already exceeds the target")
+    if wanted == "sample_rate" and _least_rate(at) > 1.0:
+        return 0.0
+    if wanted == "steps":
+        asks_nothing |= at["sample_rate"] == 0.0 or at["noise_multiplier"] == math.inf
+    return {"noise_multiplier": 0.0, "sample_rate": 1.0, "steps": math.inf}[wanted] if asks_nothing else None
+
+
+def _ends(wanted: Wanted, at: dict[str, float], spent: Process) -> tuple[float, float]:
+    """Between which numbers the one that is wanted is looked for."""
+    if wanted == "noise_multiplier":
+        return WIDEST
+    if wanted == "sample_rate":
+        return _least_rate(at), 1.0
+    return 0, 2**52 if spent else int(MAX_STEPS)
+
+
+def _least_rate(at: dict[str, float]) -> float:
+    """The smallest sample rate at which epochs are no more steps than can be counted."""
+    return max(_SMALLEST_RATE, 2.0 * at.get("epochs", 0.0) / MAX_STEPS)
+
+
+def _with_steps(at: dict[str, float]) -> dict[str, float]:
+    """Epochs as the steps that they are, where the sample rate is known."""
+    if "steps" in at or "epochs" not in at or "sample_rate" not in at:
+        return at
+    rate = at["sample_rate"]
+    return at | {"steps": steps_of_epochs(at["epochs"], rate) if rate > 0.0 else 0.0}
+
+
 def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float) -> float | None:
     """The parameter wanted if the run were one on Poisson samples alone, where the others fix it."""
-    if "steps" not in at and "sample_rate" in at and "epochs" in at:
-        at = at | {"steps": steps_of_epochs(at["epochs"], at["sample_rate"])}
-    at = at | {"noise_multiplier": at.get("noise_multiplier", moved) / moved}
+    at = _with_steps(at) | {"noise_multiplier": at.get("noise_multiplier", moved) / moved}
     fixed = [at[name] for name in ("epsilon", *PARAMETERS) if name != wanted and name in at]
     if len(fixed) < 3:
         return None

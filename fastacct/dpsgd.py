@@ -32,6 +32,7 @@ from fastacct.accountants.question import Job, as_accountant, as_method, asked, 
 from fastacct.batching import batches_of
 from fastacct.calibrate import calibrated_on_loader
 from fastacct.core.bounds import Bounds, Status
+from fastacct.core.engine import AT_ONCE
 from fastacct.core.inputs import Cells, Domain, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled, labels_of
 from fastacct.core.relations import as_relation
@@ -53,7 +54,6 @@ __all__ += ["delta_gradient", "epsilon_gradient", "noise_multiplier", "sample_ra
 _RENYI: Final = RDP()
 _EPSILON, _DELTA = _kernels.Quantity.EPSILON, _kernels.Quantity.DELTA
 _STATUSES: Final = tuple(Status)
-_AT_ONCE: Final = 64
 _WHOLE_ORDERS: Final = Domain(2.0, 1e6, integer=True)
 RenyiMethod = Literal["quadrature", "series"]
 Delta = Reals | str
@@ -381,8 +381,8 @@ def _by_series(orders: Reals, run: Run, method: RenyiMethod) -> Bounds:
     order, noise, rate, steps = (np.broadcast_to(one, shape).ravel() for one in given.values())
     lower, upper = np.empty(order.size), np.empty(order.size)
     other = (rate == 0.0) | (rate == 1.0) | (noise == 0.0) | (noise == np.inf) | (order * 2.0**-22 > noise)
-    for start in range(0, order.size, _AT_ONCE):  # Ctrl-C is heard between them
-        own = np.flatnonzero(~other[start : start + _AT_ONCE]) + start
+    for start in range(0, order.size, AT_ONCE):  # Ctrl-C is heard between them
+        own = np.flatnonzero(~other[start : start + AT_ONCE]) + start
         if own.size:
             low, high, codes = np.empty(own.size), np.empty(own.size), np.empty(own.size, dtype=np.uint8)
             _kernels.rdp_bounds_by_series(noise[own], rate[own], order[own], low, high, codes)

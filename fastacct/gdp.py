@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.accountants.question import Job, as_process, plain_bounds
-from fastacct.core.bounds import Bounds, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Bounds, status_of
 from fastacct.core.engine import run_kernel
-from fastacct.core.inputs import Cells, Domain, Floats, as_number, as_threads, unwrap
+from fastacct.core.inputs import PAD, Cells, Domain, Floats, as_number, as_threads, unwrap
 from fastacct.core.relations import Relation, as_relation
 from fastacct.readers.cell_job import BOTH
 from fastacct.readers.contour import Contour, Index
@@ -35,11 +35,9 @@ from fastacct_ext import _kernels
 
 FLOOR: Final = Domain(1e-300, 1.0)
 _FIRST_CELLS: Final = 8
-_MOST_CELLS: Final = 20_000
-_MU_TOLERANCE: Final = 1e-6
+_MOST_HALVED: Final = 20_000
 _REGRET_TOLERANCE: Final = 1e-3
 _MU_RANGE: Final = (1e-9, 1e9)
-_PAD: Final = 2.0**-49
 _HALVINGS: Final = 42
 
 _Function = Callable[[Cells], tuple[Cells, Cells]]
@@ -130,7 +128,7 @@ def _fit(job: Contour, cell: int, floor: float, threads: int) -> tuple[float, fl
     end = float(job.read(np.array([cell]), np.array([floor]), EPSILON, BOTH, threads).upper[0])
     if end == np.inf or run(np.zeros(1))[1][0] >= 0.0:  # no Gaussian has delta 1
         return np.inf, 0.0, 1.0
-    log_floor = float(np.log(floor)) + _PAD
+    log_floor = float(np.log(floor)) + PAD
     mu, mu_lower = _smallest_mu(run, end, log_floor, threads)
     return mu, mu_lower, _regret(run, mu, end, log_floor, threads)
 
@@ -151,7 +149,7 @@ def _smallest_mu(run: _Function, end: float, log_floor: float, threads: int) -> 
 
         if level == np.inf:
             return np.full(a.size, _search(enough, a.size)[1])
-        return np.where(enough(level * (1.0 - _PAD), np.arange(a.size)), level, np.inf)
+        return np.where(enough(level * (1.0 - PAD), np.arange(a.size)), level, np.inf)
 
     def at(eps: Cells, level: float) -> Cells:
         lower = run(eps)[0]
@@ -166,7 +164,7 @@ def _smallest_mu(run: _Function, end: float, log_floor: float, threads: int) -> 
             )[0]
         return found
 
-    return _maximum(run, over, at, end, lambda best: best * (1.0 + _MU_TOLERANCE))
+    return _maximum(run, over, at, end, lambda best: best * (1.0 + TIGHT_WIDTH))
 
 
 def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: int) -> float:
@@ -178,12 +176,12 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
     end = max(end, float(reach)) if reach < np.inf else end
 
     def over(a: Cells, b: Cells, _: float) -> Cells:
-        at_a, at_b = (np.exp(_gaussian(one, x, threads)[1]) * (1.0 + _PAD) for x in (a, b))
+        at_a, at_b = (np.exp(_gaussian(one, x, threads)[1]) * (1.0 + PAD) for x in (a, b))
         job = run(b)[0]
         line = _line(job, run(2.0 * b - a)[1], b - a)
-        job = np.exp(job) * (1.0 - _PAD)
+        job = np.exp(job) * (1.0 - PAD)
         gap = np.minimum(at_a - job, np.maximum(at_a - line, at_b - job))
-        return np.maximum(gap / (1.0 + np.exp(a)), 0.0) * (1.0 + _PAD)
+        return np.maximum(gap / (1.0 + np.exp(a)), 0.0) * (1.0 + PAD)
 
     def at(eps: Cells, _: float) -> Cells:
         gaussian, job = np.exp(_gaussian(one, eps, threads)[0]), np.exp(run(eps)[1])
@@ -191,7 +189,7 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
 
     upper, _ = _maximum(run, over, at, end, lambda best: best * (1.0 + _REGRET_TOLERANCE) + _REGRET_TOLERANCE**2)
     tail = float(np.exp(_gaussian(one, np.array([end]), threads)[1])[0]) / (1.0 + np.exp(min(end, 700.0)))
-    return float(max(upper, tail * (1.0 + _PAD)))
+    return float(max(upper, tail * (1.0 + PAD)))
 
 
 def _maximum(
@@ -222,7 +220,7 @@ def _maximum(
             if not a.size:
                 return settled, best
         middle = 0.5 * (a + b)
-        if a.size > _MOST_CELLS or (b - a <= 1e-15 * b).any() or level <= 0.0:
+        if a.size > _MOST_HALVED or (b - a <= 1e-15 * b).any() or level <= 0.0:
             return max(settled, float(over(a, b, np.inf).max())), best
         best = max(best, float(at(middle, best).max()))
         a, b = np.concatenate([a, middle]), np.concatenate([middle, b])
@@ -231,7 +229,7 @@ def _maximum(
 def _is_wide(run: _Function, epsilon: Cells) -> NDArray[np.bool_]:
     """Whether log delta is known so badly that halving a cell gains nothing."""
     lower, upper = run(epsilon)
-    return upper - np.where(upper > -np.inf, lower, upper) > 10.0 * _MU_TOLERANCE
+    return upper - np.where(upper > -np.inf, lower, upper) > 10.0 * TIGHT_WIDTH
 
 
 def _gaussian(mu: Cells, target: Cells, threads: int, what: _kernels.Quantity = LOG_DELTA) -> tuple[Cells, Cells]:
@@ -245,8 +243,8 @@ def _gaussian(mu: Cells, target: Cells, threads: int, what: _kernels.Quantity = 
 def _line(log_b: Cells, log_c: Cells, width: Cells) -> Cells:
     """At b - width, the line in e^eps through a lower bound at b and an upper bound at c = b + width."""
     ratio = np.exp(-width)
-    at_b, at_c = np.exp(log_b) * (1.0 - _PAD), np.exp(log_c) * (1.0 + _PAD)
-    return at_b + ratio * (at_b - at_c) - _PAD * (at_b + at_c)
+    at_b, at_c = np.exp(log_b) * (1.0 - PAD), np.exp(log_c) * (1.0 + PAD)
+    return at_b + ratio * (at_b - at_c) - PAD * (at_b + at_c)
 
 
 def _search(holds: Callable[[float, Index], NDArray[np.bool_]], size: int) -> tuple[float, float]:
@@ -261,6 +259,6 @@ def _search(holds: Callable[[float, Index], NDArray[np.bool_]], size: int) -> tu
         open_ones = left[~holds(math.exp(middle), left)]
         low, high, left = (middle, high, open_ones) if open_ones.size else (low, middle, left)
     return (
-        math.exp(low) * (1.0 - _PAD) if low > math.log(_MU_RANGE[0]) else 0.0,
-        math.exp(high) * (1.0 + _PAD) if high < math.log(_MU_RANGE[1]) else math.inf,
+        math.exp(low) * (1.0 - PAD) if low > math.log(_MU_RANGE[0]) else 0.0,
+        math.exp(high) * (1.0 + PAD) if high < math.log(_MU_RANGE[1]) else math.inf,
     )

@@ -12,9 +12,8 @@ import numpy as np
 from fastacct.accountants.question import Job, answer, as_process
 from fastacct.core.bounds import Bounds
 from fastacct.core.deltas import (
-    COARSER,
+    FEWER,
     LARGEST,
-    LESS,
     STEPS,
     Concentration,
     bounded,
@@ -25,8 +24,9 @@ from fastacct.core.deltas import (
     second_moment,
     smallest_tau,
 )
+from fastacct.core.engine import AT_ONCE
 from fastacct.core.html import table
-from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
+from fastacct.core.inputs import MAX_ORDER, ROUNDING, Cells, Domain, Reals, as_cells, as_choice, as_number
 from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Direction
 from fastacct.epsilon import rdp
@@ -42,10 +42,6 @@ _BOTH: Final[tuple[Both, ...]] = ("add_remove", "remove", "add")
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
-_AT_ONCE: Final = 64
-_DEFINED: Final = (("mu", 1), ("tau", 2))
-"""Parameters of mean-concentrated DP, and which of their powers add up."""
-_OUTWARDS: Final = np.array([1.0 - 4e-16, 1.0 + 4e-16])
 
 
 class PrivacyLoss:
@@ -108,7 +104,7 @@ class PrivacyLoss:
         own, back = (partial(loss._moments, many=4 if alpha <= 1.0 else 2) for loss in (self, self._back))
         if 0.0 < alpha < math.inf and (rows := at_order(own, back, alpha)) is not None:
             ends = rows[2:4, 0] if alpha == 1.0 else np.sort(rows[:2, 0] / (alpha - 1.0))
-            lower, upper = (ends.clip(0.0) * _OUTWARDS).tolist()
+            lower, upper = (ends.clip(0.0) * (1.0 + 4.0 * ROUNDING * np.array([-1.0, 1.0]))).tolist()
             if not self._job.tight:  # divergences, which grow with the order, may say more than its pair
                 lower, upper = 0.0, min(upper, float(rdp(self._job, max(alpha, 1.0), neighbors=self._direction)))
             return bounded(lower, upper)
@@ -162,9 +158,10 @@ class PrivacyLoss:
         no bound is found: losses that are infinite, have heavier tails, or are beyond 700.  As `variance` it is of the
         pair that is analysed: mean-concentrated DP does not pass to what a pair dominates, nor to post-processing.
         """
-        parts = list(self._job)
-        if parts and all(isinstance(kind, MeanConcentratedDP) for kind, _ in parts):  # by definition; squares add up
-            mu, square = (math.fsum(n * plain(getattr(m, name)) ** k for m, n in parts) for name, k in _DEFINED)
+        parts = [(kind, plain(n)) for kind, n in self._job if isinstance(kind, MeanConcentratedDP)]
+        if parts and len(parts) == len(list(self._job)):  # by definition; squares add up
+            mu = math.fsum(n * plain(kind.mu) for kind, n in parts)
+            square = math.fsum(n * plain(kind.tau) ** 2 for kind, n in parts)
             return Concentration(mu * (1.0 + 4e-16), math.sqrt(square) * (1.0 + 4e-16))
         mean = self.mean
         if math.isinf(mean.upper) or math.isinf((variance := self.variance).upper):
@@ -255,8 +252,8 @@ class PrivacyLoss:
         E_Q[f(P/Q)] = the integral over x > 1 of f''(x) delta(x) + x^-3 f''(1/x) delta'(x), f = x^alpha or x log x.
         """
         low, high = np.empty(alpha.size), np.empty(alpha.size)
-        for start in range(0, alpha.size, _AT_ONCE):
-            chunk = slice(start, start + _AT_ONCE)
+        for start in range(0, alpha.size, AT_ONCE):
+            chunk = slice(start, start + AT_ONCE)
             sides = (self._direction, alpha[chunk] - 1.0), (self._other, -alpha[chunk])
             ends = [power_bounds(*self._grid(way), top) for way, top in sides]
             low[chunk], high[chunk] = (sum(side) for side in zip(*ends, strict=True))
@@ -274,7 +271,7 @@ class PrivacyLoss:
             reach = 1.0
             while reach < 300.0 and self._deltas_of(direction, np.array([reach]))[1][0] > 1e-15:
                 reach *= 2.0
-            many = 512 // (1 if self._job.tight else COARSER)
+            many = 512 // (1 if self._job.tight else FEWER)
             epsilons = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
             self._grids[direction] = (epsilons, *self._deltas_of(direction, epsilons))
         return self._grids[direction]
@@ -299,7 +296,7 @@ class PrivacyLoss:
     def quantile(self, beta: float) -> Bounds:
         """The smallest epsilon that the loss is above with probability at most beta: certified bounds, inf included."""
         chance = float(as_cells("beta", beta, _CHANCE))
-        asked = chance * np.array([1.0, LESS])
+        asked = chance * np.array([1.0, 0.5])
         near = answer("epsilon", self._job, asked, None, self._direction, self._threads).upper.tolist()
         spent = chance + self._off  # P(L <= -t) is at most exp(-t), or Q would have more than all
         least = math.log1p(-spent) * (1.0 + 1e-15) if spent < 1.0 else -math.inf

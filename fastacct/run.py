@@ -211,7 +211,7 @@ def job_or_run(job: Job | None, run: Mapping[str, object]) -> Job:
     return job
 
 
-def _taken(job: Job | None, keywords: dict[str, Any]) -> Job:
+def _taken(job: Job | None, keywords: dict[str, object]) -> Job:
     """The job that is given, or that of the run among the keywords, out of which it is taken."""
     run = {name: keywords.pop(name) for name in Parameters.__annotations__ if name in keywords}
     if run and isinstance(delta := keywords.get("delta"), str):

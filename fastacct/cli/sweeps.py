@@ -91,7 +91,7 @@ def _inside(name: str, file: str) -> Path:
     return path
 
 
-def _check(where: str, table: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
+def _check(where: str, table: Mapping[str, object], kinds: Mapping[str, type]) -> dict[str, Any]:
     """A table without unknown keys, its words and switches of the right type; numbers are checked by who uses them."""
     for key, value in table.items():
         kind = kinds[as_choice(f"{where}key", key, tuple(kinds))]

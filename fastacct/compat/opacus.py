@@ -41,8 +41,8 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
     ===========  ==================================================================================================
     sampling     what the steps in `history` are
     ===========  ==================================================================================================
-    "poisson"    Poisson samples, where a record is added, removed or zeroed out.  So are all steps that are recorded
-                 by hand: `step` cannot see a loader
+    "poisson"    Poisson samples as Opacus' loader draws them, where a record is added, removed or zeroed out.  So are
+                 all steps that are recorded by hand: `step` cannot see a loader
     "passes"     at least some are passes of `make_private(poisson_sampling=False)`, rows of rate 1: in whatever order
                  the loader takes the records, one release of all of them a pass, where a record is zeroed out.  No
                  amplification by shuffling is proved.  Where one is replaced, halve the noise
@@ -50,6 +50,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
     ===========  ==================================================================================================
 
     For Poisson samples that the exact accountant certifies, epsilon is at most 1e-6 above the truth, relatively.
+    Opacus' loader compares uniform numbers of 24 bits with the rate, which is rounded up to a multiple of 2**-24 here.
 
     `history` is a list of (noise_multiplier, sample_rate, steps), of plain floats and ints, and for steps that
     accumulate the gradients of several Poisson batches also how many.  Each of these is a sample of its own, so that a
@@ -116,9 +117,9 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         return self.get_epsilon(delta), order
 
     def _rows(self) -> list[Row]:
-        """The history; what a search for noise plans of a loader that is not Poisson, in passes."""
+        """The history with the rates that are drawn; what a search for noise plans of other loaders, in passes."""
         if not self._plans_passes:
-            return self.history
+            return [(noise, loaders.drawn_rate(rate), *rest) for noise, rate, *rest in self.history]
         return [(noise, 1.0, loaders.passes_in(steps, rate)) for noise, rate, steps, *_ in self.history]
 
     def __repr__(self) -> str:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Passes", "Step", "passes_in", "plain", "plans_passes", "poisson_rate", "refuse_untold", "take_back"]
+import numpy as np
+
+__all__ = ["Passes", "Step", "drawn_rate", "passes_in", "plain", "plans_passes"]
+__all__ += ["poisson_rate", "refuse_untold", "take_back"]
 
 _PASSES: Final = ("SequentialSampler", "RandomSampler", "DistributedSampler")
 """PyTorch's samplers of one pass over the data, where nothing repeats."""
@@ -53,6 +57,16 @@ def poisson_rate(loader: Any) -> float | None:
     if kinds & {own + "UniformWithReplacementSampler", own + "DistributedUniformWithReplacementSampler"}:
         return float(sampler.sample_rate)
     return None
+
+
+@lru_cache(maxsize=256)
+def drawn_rate(rate: float) -> float:
+    """How often a uniform number of Opacus' loader is below a rate: a float32 with 24 bits.
+
+    >>> drawn_rate(0.25), drawn_rate(0.1)
+    (0.25, 0.10000002384185791)
+    """
+    return min(max(math.ceil(near * 2.0**24) for near in (rate, float(np.float32(rate)))) / 2.0**24, 1.0)
 
 
 def passes_in(batches: int, rate: float) -> int:

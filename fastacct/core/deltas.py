@@ -15,7 +15,7 @@ from fastacct.core.search import WIDTH, boundary, excess
 
 LARGEST: Final = 700.0
 """Losses beyond this, on either side, are only known to be there."""
-COARSER: Final = 8
+FEWER: Final = 8
 """Times fewer intervals where only upper bounds are known, which rounding to chords hardly moves."""
 _ROUNDED: Final = 1e-9
 """What is added for the rounding of the sums."""
@@ -25,8 +25,6 @@ _REFINEMENTS: Final = 6
 _MOST_STEPS: Final = 1e3
 STEPS: Final = np.geomspace(1e-8, 0.3, 12)
 """Distances between two deltas, over the size of a loss, whose difference bounds a slope: the best of them is taken."""
-LESS: Final = 0.5
-"""Part of a chance whose epsilon says how fast delta falls."""
 _FARTHEST: Final = 0.5 * MAX_ORDER
 
 Curve = Callable[[Cells], tuple[Cells, Cells]]
@@ -93,7 +91,7 @@ def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], 
         a, bound = alpha - 1.0, renyi(alpha)
         if math.isfinite(bound) and a * (bound - reach) < 500.0:
             beyond = min(beyond, 2.0 * math.exp(a * (bound - reach)) * ((reach + 1.0) / a + 1.0 / (a * a)))
-    many = 4096 // (1 if is_tight and beyond < math.inf else COARSER)
+    many = 4096 // (1 if is_tight and beyond < math.inf else FEWER)
     own = _weighted(deltas, reach, many, lambda e: 2.0 * e + e * e, lambda e: 2.0 * e * np.exp(e))
     back = _weighted(other, _reach(other)[0], many, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e)
     lost = 2.0 * back[2] * math.exp(-back[2]) * back[3] * (1.0 + 1e-9)
@@ -176,10 +174,10 @@ def quantile_ends(
     """Where the lower bound of P(L > loss) is above the chance, and where the upper one is at most it; near to these
     that is not so.
 
-    `near`: epsilons of the chance and of a part of it, `LESS`.  P(L > e) is about (1 + steep) delta(e), which falls as
+    `near`: epsilons of the chance and of half of it.  P(L > e) is about (1 + steep) delta(e), which falls as
     exp(-steep e).
     """
-    steep = -math.log(LESS) / (near[1] - near[0]) if 0.0 < near[0] < near[1] < math.inf else math.inf
+    steep = math.log(2.0) / (near[1] - near[0]) if 0.0 < near[0] < near[1] < math.inf else math.inf
     start, wide, steps = min(near[0], LARGEST), 0.1, STEPS
     if steep < math.inf:
         wide = 1.1 * math.log1p(steep) / steep

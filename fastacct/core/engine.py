@@ -7,13 +7,13 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from fastacct.core.inputs import Cells, Codes, check_memory
-from fastacct.core.progress import Bar, begin_bar, end_bar
 from fastacct_ext import _kernels
 
 if TYPE_CHECKING:
@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 
 _LISTEN: Final = 0.1
 """Seconds between two looks at whether Ctrl-C was pressed, or the call given up."""
+AT_ONCE: Final = 64
+"""Cells of a call that takes long for each: Ctrl-C is heard after so many."""
+
+
+class Watcher(Protocol):
+    """Who is told how far a call is."""
+
+    def advance(self, cost: float) -> None:
+        """Count work that is done."""
+
+
+WATCHED: Final[ContextVar[Callable[[int], Watcher] | None]] = ContextVar("calls are watched", default=None)
+"""Who watches calls of this thread, from their number of cells; not the calls inside of these."""
 
 
 @lru_cache(maxsize=1)
@@ -44,26 +57,27 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
     """
     most = 16 * max(1, 64 // cells_per_task) * threads  # few cells a task: their costs differ widely
     tasks = min(total // cells_per_task, most) if threads > 1 else 1
-    bar = begin_bar(total)
+    watch = WATCHED.get()
+    watcher, before = watch(total) if watch else None, WATCHED.set(None)
     _kernels.begin()
     try:
         if tasks > 1:
             # ever smaller pieces, or one each: the threads finish together
             edges = sorted({total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)})
             edges = list(range(total + 1)) if tasks == total else edges
-            _in_threads(_executor(threads), edges, work, bar)
+            _in_threads(_executor(threads), edges, work, watcher)
             return
         done = 0
         while done < total:
-            before, done = done, work(done, total)
-            if bar:
-                bar.advance(done - before)
+            start, done = done, work(done, total)
+            if watcher:
+                watcher.advance(done - start)
     finally:
-        end_bar(bar)
+        WATCHED.reset(before)
         _kernels.end()
 
 
-def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work, bar: Bar | None) -> None:
+def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work, watcher: Watcher | None) -> None:
     from concurrent.futures import FIRST_EXCEPTION, wait
 
     given_up = False
@@ -80,8 +94,8 @@ def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work, bar: Bar
             done, running = wait(running, _LISTEN, FIRST_EXCEPTION)
             for future in done:
                 future.result()
-            if bar:
-                bar.advance(sum(map(futures.__getitem__, done)))
+            if watcher:
+                watcher.advance(sum(map(futures.__getitem__, done)))
     finally:
         given_up = True
         running = {future for future in futures if not future.cancel()}

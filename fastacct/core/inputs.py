@@ -52,7 +52,8 @@ PAD: Final = 2.0**-49
 MAX_STEPS: Final = 2.0**53
 MAX_ORDER: Final = 1e11
 TINY: Final = 1e-300
-"""Smaller Rényi divergences of what releases something are given as this: no square underflows to nothing."""
+"""The least that is told from nothing: what releases something has no smaller Rényi divergence, whose square would
+underflow, and a search that comes below it is at 0."""
 
 
 class Domain(NamedTuple):
@@ -137,11 +138,7 @@ def _is_usual(value: float, domain: Domain) -> bool:
 
 def _numbers(name: str, value: object, domain: Domain, may_be_empty: bool) -> NDArray[np.generic]:
     """An array of numbers of any type, with at least one unless it may be empty."""
-    if type(value).__module__.partition(".")[0] in _LABELLED[may_be_empty] and getattr(value, "ndim", True):
-        lost = f"{name} is a {type(value).__name__}, whose labels would be lost here"
-        raise TypeError(f"{lost}: give its .values (fastacct.dpsgd keeps labels of a Series or DataArray)")
-    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
+    _refuse_labels(name, value, may_be_empty)
     if isinstance(value, range):
         check_memory((max(0, (value.stop - value.start) // value.step),), name=name)  # len() has a largest answer
     try:
@@ -155,6 +152,15 @@ def _numbers(name: str, value: object, domain: Domain, may_be_empty: bool) -> ND
     if raw.size == 0 and not may_be_empty:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
     return raw
+
+
+def _refuse_labels(name: str, value: object, may_be_empty: bool) -> None:
+    """Refuse arrays with more than their numbers, which would be lost."""
+    if type(value).__module__.partition(".")[0] in _LABELLED[may_be_empty] and getattr(value, "ndim", True):
+        lost = f"{name} is a {type(value).__name__}, whose labels would be lost here"
+        raise TypeError(f"{lost}: give its .values (fastacct.dpsgd keeps labels of a Series or DataArray)")
+    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
 
 
 def _floats(name: str, raw: NDArray[np.generic], domain: Domain) -> Cells:

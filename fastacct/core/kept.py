@@ -7,13 +7,15 @@ is never released there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import wraps
 from threading import RLock
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 from weakref import WeakSet
 
 _T = TypeVar("_T")
+_Made = TypeVar("_Made")
+_Asked = TypeVar("_Asked", bound=Hashable)
 
 
 class cached(Generic[_T]):  # noqa: N801
@@ -37,11 +39,11 @@ class cached(Generic[_T]):  # noqa: N801
         return value
 
 
-def kept_by_argument(compute: Callable[[Any, Any], _T]) -> Callable[[Any, Any], _T]:
+def kept_by_argument(compute: Callable[[_Made, _Asked], _T]) -> Callable[[_Made, _Asked], _T]:
     """A method of one argument whose answers stay with the object, and are left out where it is copied or pickled."""
 
     @wraps(compute)
-    def ask(made: Any, argument: Any) -> _T:
+    def ask(made: _Made, argument: _Asked) -> _T:
         kept: dict[object, _T] = vars(made).setdefault(f"_kept_{compute.__name__}", {})
         if argument not in kept:
             kept[argument] = compute(made, argument)

@@ -6,13 +6,13 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from contextvars import ContextVar
 from typing import Final
+
+from fastacct.core.engine import WATCHED
 
 _EVERY: Final = 0.1
 _SHORT: Final = 1.0
 """Seconds that a call inside `progress` takes before its bar appears."""
-_REQUESTED: ContextVar[bool] = ContextVar("progress bars are requested", default=False)
 
 
 class Bar:
@@ -54,22 +54,8 @@ def progress() -> Iterator[None]:
     >>> with fa.progress():
     ...     found = fa.dpsgd.epsilon(noise_multiplier=[0.8, 1.0], sample_rate=0.01, steps=1000, delta=1e-5)
     """
-    before = _REQUESTED.set(True)
+    before = WATCHED.set(lambda total: Bar(total, after=_SHORT))
     try:
         yield
     finally:
-        _REQUESTED.reset(before)
-
-
-def begin_bar(total: int) -> Bar | None:
-    """The bar of a call, if bars are requested; until `end_bar`, calls inside of it have none of their own."""
-    if not _REQUESTED.get():
-        return None
-    _REQUESTED.set(False)
-    return Bar(total, after=_SHORT)
-
-
-def end_bar(bar: Bar | None) -> None:
-    """See `begin_bar`."""
-    if bar:
-        _REQUESTED.set(True)
+        WATCHED.reset(before)

@@ -20,8 +20,11 @@ RELATIONS: Final = {
 SAMPLED: Final[tuple[Relation, ...]] = ("add_remove", "add", "remove", "zero_out")
 """Relations under which any dominating pair can be Poisson-subsampled."""
 ALL: Final[tuple[Relation, ...]] = (*SAMPLED, "replace_one")
-_BOTH: Final[tuple[Direction, ...]] = ("remove", "add")
-DIRECTIONS: Final = {**dict.fromkeys(ALL, _BOTH), "add": _BOTH[1:], "remove": _BOTH[:1]}
+DIRECTIONS: Final[dict[Relation, tuple[Direction, ...]]] = {
+    **dict.fromkeys(ALL, ("remove", "add")),
+    "add": ("add",),
+    "remove": ("remove",),
+}
 """Each direction is composed separately; a relation's answer is the larger one."""
 
 

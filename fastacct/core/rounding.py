@@ -64,6 +64,11 @@ def rate_of_batch(batch_size: float, records: float) -> float:
     return math.nextafter(rate, 1.0) if Fraction(rate) * Fraction(records) < Fraction(batch_size) else rate
 
 
+def rate_of_float32(rate: float) -> float:
+    """How often a uniform number of 24 bits, as PyTorch's float32 has, is below a rate in [0, 1]."""
+    return min(max(math.ceil(near * 2.0**24) for near in (rate, float(np.float32(rate)))) / 2.0**24, 1.0)
+
+
 def at_least(value: float, released: float) -> float:
     """Products that underflow are not nothing; subnormal numbers are not good to a part of themselves."""
     return value + 1e-323 if released > 0.0 and value < 1e-290 else value

@@ -9,12 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import TINY, Cells
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
 WIDEST: Final = (1e-6, 1e12)
-_TINIEST: Final = 1e-300
 _SATURATED: Final = 50.0
 """Levels that say no more than their sign."""
 _JITTER: Final = 1e-5
@@ -75,7 +74,7 @@ def boundary(
     """
     level, is_whole = cache(level), bracket is not None and isinstance(bracket[0], int)
     scale = _Scale(*(bracket or WIDEST), is_whole, width)
-    if start is None and bracket is not None and not is_whole and scale.low != 0.0:
+    if bracket is not None and start is None and not is_whole and scale.low != 0.0:
         a, b = bracket
     else:
         begin = start or (scale.low if is_whole else scale.high if bracket else 1.0)
@@ -128,20 +127,20 @@ class _Scale(NamedTuple):
     def place(self, x: float) -> float:
         if self.low < 0.0:
             return x
-        return math.log(max(x, 0.5 if self.is_whole else _TINIEST))
+        return math.log(max(x, 0.5 if self.is_whole else TINY))
 
     def number(self, place: float) -> float:
         """The number at a place; an end for a place that is further out."""
         if place >= self.place(self.high):
             return self.high
         x = place if self.low < 0.0 else math.exp(place)
-        x = 0.0 if self.low == 0.0 and x <= _TINIEST else x
+        x = 0.0 if self.low == 0.0 and x <= TINY else x
         return min(max(round(x) if self.is_whole else x, self.low), self.high)
 
     def tolerance(self, x: float) -> float:
         """How near two places around the boundary must be."""
         most = max(self.width * abs(x), 1.0 if self.is_whole else 0.0)
-        return most / (1.0 if self.low < 0.0 else max(abs(x), _TINIEST))
+        return most / (1.0 if self.low < 0.0 else max(abs(x), TINY))
 
 
 def _outwards(

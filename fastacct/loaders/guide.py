@@ -114,7 +114,9 @@ def loader_guide(loader: object, **settings: Any) -> LoaderGuide:
     False
     """
     if not isinstance(loader, str):
-        return guide_of(seen(loader, **settings))
+        guide = guide_of(seen(loader, **settings))
+        name = "private_loader" if settings.get("make_private") else "loader"
+        return guide._replace(call=guide.call.replace("=loader", f"={name}"))
     name, preset = _named(loader)
     about = loaders()["loaders"][name]
     known = about["settings"]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from fractions import Fraction
 from typing import Final
 
-import numpy as np
-
 from fastacct.core.extras import Foreign
+from fastacct.core.rounding import rate_of_float32
 from fastacct.loaders.seen import LOADER, TORCH, Seen, in_order, name_of, of_seed, refusal, shuffled
 from fastacct.mechanisms.samplers import OF_ONE_SIZE
 
@@ -147,9 +144,7 @@ def _seed(sampler: Foreign) -> int | None:
 
 def _poisson(rate: float, steps: int, records: int, notes: tuple[str, ...] = ()) -> Seen:
     """Each record by itself: its uniform number of 24 bits is below the rate."""
-    bits = 2**24
-    above = max(math.ceil(Fraction(one) * bits) for one in (rate, float(np.float32(rate))))
-    run = {"sample_rate": min(above / bits, 1.0)}
+    run = {"sample_rate": rate_of_float32(rate)}
     return Seen("", "opacus", {"poisson_sampling": True}, run, steps, records=records, notes=notes)
 
 

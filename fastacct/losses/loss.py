@@ -229,15 +229,15 @@ class Pair:
 
 
 class Apart(Pair):
-    """Two pairs that bound one of which no more is known: from above and from below.
+    """Two pairs that bound one of which no more is known: from above and from below; of two pairs each the outer one.
 
     Where the one above is its own mirror image, so is this: from below stands then what a removed record says.  Unless
     the one below is `ordered`: it does not occur with its sides exchanged.
     """
 
     def __init__(self, above: Pair, below: Pair, *, is_ordered: bool = False) -> None:
-        self.above = above
-        self.below = below
+        self.above: Pair = above.above if isinstance(above, Apart) else above
+        self.below: Pair = below.below if isinstance(below, Apart) else below
         self.is_ordered = is_ordered
 
     @cached

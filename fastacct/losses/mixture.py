@@ -26,6 +26,12 @@ LEAST_NOISE: Final = 1e-150
 """Less noise is none: its square underflows."""
 
 
+def check_spread(spread: float) -> None:
+    """Refuse means that are too many standard deviations apart."""
+    if not spread <= _MAX_SPREAD:
+        raise OutOfReachError(f"the means spread over {spread:g} standard deviations; allowed: at most {_MAX_SPREAD:g}")
+
+
 @lru_cache(maxsize=256)
 def normal_reach(tail: float) -> float:
     """Standard deviations outside which any normal distribution has a mass of at most `tail`."""
@@ -55,9 +61,7 @@ class GaussianMixtures(Loss):
     def _spread(self) -> float:
         """Largest distance from a centre of P at which a component of P or Q matters, in standard deviations."""
         spread = (float(self.means[-1]) - float(self.means[0])) / self.sigma
-        if not spread <= _MAX_SPREAD:
-            allowed = f"allowed: at most {_MAX_SPREAD:g}"
-            raise OutOfReachError(f"the means spread over {spread:g} standard deviations; {allowed}")
+        check_spread(spread)
         return 40.0 + spread  # at 40 a normal density is less than any mass `outside`
 
     def outside(self, tail: float) -> tuple[float, float]:
@@ -88,22 +92,10 @@ class GaussianMixtures(Loss):
     def log_mean(self, weights: Cells, x: Cells) -> tuple[Cells, Cells, Cells]:
         """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
         origin, (terms, gone, negligible) = float(self.means[self.reference]), self._terms(weights, x)
-        if not terms and not gone:
-            return np.zeros_like(x), np.zeros_like(x), np.full_like(x, origin)
-        if len(terms) == 1 and weights[self.reference] == 0.0:  # one component
-            weight, mean, value, size = terms[0]
-            value = value + math.log(weight) if weight != 1.0 else value
-            error = ROUNDING * (4.0 * np.abs(value) + 6.0 * size + 8.0 - 2.0 * math.log(weight))
-            return value, error, np.full_like(x, mean)
         lifts = [lift(weight, y) for weight, _, y, _ in terms]
-        total = np.sum([*lifts, np.full_like(x, -gone)], axis=0) if gone or len(lifts) > 1 else lifts[0]
-        near = (total > -0.5) & (total < 1e260)
-        value, is_near = np.log1p(np.where(near, total, 0.0)), bool(near.all())
-        if not is_near:
-            own = [(float(weights[self.reference]), np.zeros_like(x))] * bool(weights[self.reference] > 0.0)
-            logs = [y[~near] + math.log(weight) for weight, y in (*own, *((weight, y) for weight, _, y, _ in terms))]
-            top = np.max(logs, axis=0)
-            value[~near] = top + np.log(np.sum([np.exp(term - top) for term in logs], axis=0))
+        total = np.sum([*lifts, np.full_like(x, -gone)], axis=0)
+        own = [(float(weights[self.reference]), np.zeros_like(x))] * bool(weights[self.reference] > 0.0)
+        value, is_near = _log_of_sum(total, [*own, *((weight, y) for weight, _, y, _ in terms)])
         error, mean_of = 4.0 * ROUNDING * np.abs(value), np.full_like(x, origin)
         scale = 1.0 / (1.0 + total) if is_near else np.exp(np.minimum(-value, 700.0))
         for (weight, mean, y, size), lifted in zip(terms, lifts, strict=True):
@@ -179,9 +171,8 @@ class GaussianMixtures(Loss):
         centres, far = self._centres(), reach * self.sigma
         low, high = float(centres[0] - far), float(centres[-1] + far)
         even = math.ceil(many * (high - low) / (2.0 * far))
-        if (
-            even <= many * centres.size // 2 and np.diff(centres).max(initial=0.0) <= 2.0 * far
-        ):  # nothing between is out of reach
+        is_reached = np.diff(centres).max(initial=0.0) <= 2.0 * far  # also what is between
+        if even <= many * centres.size // 2 and is_reached:
             return np.linspace(low, high, even + 1)
         return np.unique(np.concatenate([m + np.linspace(-far, far, many + 1) for m in centres]))
 
@@ -270,6 +261,18 @@ def lift(weight: float, y: Cells) -> Cells:
     if y.max(initial=0.0) < 600.0:
         return np.asarray(weight * np.expm1(y))
     return np.where(y < 600.0, weight * np.expm1(np.minimum(y, 600.0)), np.exp(np.minimum(y + math.log(weight), 700.0)))
+
+
+def _log_of_sum(less_one: Cells, terms: list[tuple[float, Cells]]) -> tuple[Cells, bool]:
+    """The logarithm of a sum, from the sum less 1, or by its terms where that has no digits; whether it nowhere is."""
+    near = (less_one > -0.5) & (less_one < 1e260)
+    value = np.log1p(np.where(near, less_one, 0.0))
+    if near.all():
+        return value, True
+    logs = [y[~near] + math.log(weight) for weight, y in terms]
+    top = np.max(logs, axis=0)
+    value[~near] = top + np.log(np.sum([np.exp(term - top) for term in logs], axis=0))
+    return value, False
 
 
 class Mixture(NamedTuple):

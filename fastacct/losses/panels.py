@@ -17,14 +17,12 @@ from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
 from fastacct.losses.loss import NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
-from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
-from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows, log_sample, sample_rounding
+from fastacct.losses.mixture import SMALLEST_TAIL, check_spread, normal_reach
+from fastacct.losses.pieces import NO_ATOMS, NO_PANELS, Lost, Pieces, atom_rows, log_sample, sample_rounding
 
 _FURTHEST: Final = 38.0
 SMALLEST_WEIGHT: Final = 1e-290
 """Of what is drawn: products of smaller ones with masses would underflow."""
-_MOST_WIDE: Final = 1e5
-_BESIDE: Final = 1e-6
 
 
 def exponential(
@@ -41,7 +39,7 @@ def exponential(
 
     Losses are good to `slack`, the density to `relative`, the atoms to `ends_off`; `lost` bounds what only P has.
     """
-    atoms = np.zeros((0, 4))
+    atoms = NO_ATOMS
     if ends is not None and min(ends) > 0.0:
         mass, loss = np.array(ends), np.array([-largest, largest])
         atoms = atom_rows(loss, np.full(2, slack), mass * (1.0 - ends_off), mass * (1.0 + ends_off))
@@ -79,7 +77,7 @@ def _gone(mass: float = 0.0) -> Lost:
 def sampled_pieces(mu: float, rate: float) -> Pieces:
     """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)."""
     row = _panel(mu, rate, -mu * (_FURTHEST + 0.5 * mu), turned=False)
-    return Pieces(np.zeros((0, 4)), np.array([row]), lost=_gone())
+    return Pieces(NO_ATOMS, np.array([row]), lost=_gone())
 
 
 def replaced_pieces(mu: float, rate: float) -> Pieces:
@@ -87,7 +85,7 @@ def replaced_pieces(mu: float, rate: float) -> Pieces:
     low = -mu * (_FURTHEST + 1.5 * mu)
     row = _panel(mu, rate, low, turned=False)
     row[-1] = mu * mu
-    return Pieces(np.zeros((0, 4)), np.array([row]), lost=_gone(), is_mirrored=True)
+    return Pieces(NO_ATOMS, np.array([row]), lost=_gone(), is_mirrored=True)
 
 
 def symmetric_pieces(mu: float, rate: float) -> Pieces:
@@ -100,7 +98,7 @@ def symmetric_pieces(mu: float, rate: float) -> Pieces:
 
 def drawn(parts: Sequence[tuple[float, Pieces]], lost: float) -> Pieces:
     """One of several, drawn with these weights in sight of everyone; `lost` is an infinite loss."""
-    atoms, panels = [np.zeros((0, 4))], [np.zeros((0, PANEL))]
+    atoms, panels = [NO_ATOMS], [NO_PANELS]
     for weight, pieces in parts:
         atoms.append(pieces.atoms + np.array([0.0, math.log(weight), 0.0, 8.0]))
         panels.append(pieces.panels + np.array([0.0, 0.0, math.log(weight), *[0.0] * 4, 8.0, *[0.0] * 4]))
@@ -261,9 +259,8 @@ class _Panel(NamedTuple):
         """Of x; of a Gaussian density where it is more than `tail`."""
         if self.curve == 0.0:
             return self.low, self.high
-        reach, apart, most = normal_reach(tail) * self.wide, self.wide**2, f"allowed: at most {_MOST_WIDE:g}"
-        if not self.wide < _MOST_WIDE:
-            raise OutOfReachError(f"the means spread over {self.wide:g} standard deviations; {most}")
+        check_spread(self.wide)
+        reach, apart = normal_reach(tail) * self.wide, self.wide**2
         back = apart if self.other > 0.0 else 0.0
         return max(self.low, self.centre - back - reach), min(self.high, self.centre + apart + reach)
 
@@ -319,8 +316,9 @@ class _Panel(NamedTuple):
         """`way`: 1 where the loss grows with x and the density is the heavier one, -1 where neither is."""
         low, high = self.ends(tail)
         least, most = np.sort(way * self.loss(np.array([low, high]))).tolist()
-        first = max(int(np.searchsorted(edges, least - _BESIDE * (1.0 + abs(least)))) - 1, 0)
-        last = int(np.searchsorted(edges, most + _BESIDE * (1.0 + abs(most)))) + 2
+        beside = 1e-6 * (1.0 + max(abs(least), abs(most)))  # further than rounding
+        first = max(int(np.searchsorted(edges, least - beside)) - 1, 0)
+        last = int(np.searchsorted(edges, most + beside)) + 2
         mine = self._masses(edges[first:last], (low, high), tail, side, way)
         around = first, edges.size - 1 - first - mine.mass.size
         return Masses(np.pad(mine.mass, around), np.pad(mine.excess, around), mine.slip)

@@ -22,18 +22,16 @@ from fastacct.losses.loss import Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
 
-ATOM: Final = 4
+NO_ATOMS: Final = np.zeros((0, 4))
 """Numbers of an atom: loss, log of its weight under Q, and by how many units of 2^-53 they may be off: the loss, and
 the weight relative."""
-PANEL: Final = 12
+NO_PANELS: Final = np.zeros((0, 12))
 """Numbers of a panel of x: ends, log of Q's density at the lower one and its slope, the sample rate, a shift, and units
 of x and of the density; curvature of the density, and from where; whether it is turned: that is P's density then, and
 the loss minus this one; 0, or minus the sum of x and Q's own log-ratio, where Q is a sample, too.  The loss is
 log(1 - rate + rate exp(x)) + shift, less the same of Q's."""
 _MOST_ATOMS: Final = 1 << 15
 """Points of a lattice."""
-_QUANTUM: Final = 1e-323
-"""What products below 1e-307 round, at most."""
 
 
 class Lost(NamedTuple):
@@ -56,15 +54,12 @@ class Table(Record):
     missed: float = 0.0
 
 
-_NO_TABLE: Final = Table(np.zeros((0, ATOM)), np.zeros((0, ATOM)))
-
-
 class Pieces(Record):
     """The pair of one release, direction remove.  Rows are in increasing order of their losses."""
 
     atoms: Cells
     panels: Cells
-    table: Table = _NO_TABLE
+    table: Table = Table(NO_ATOMS, NO_ATOMS)
     lost: Lost = Lost()
     smooth: tuple[float, ...] = (0.0,) * 4
     """Of a lattice of a loss with a Gaussian part: noise, steps, distance, window; distance 0: atoms are atoms."""
@@ -114,7 +109,8 @@ class Pieces(Record):
             apart = np.abs(table.slices[:, 2])  # L' grows with the loss: its least is at the lower end
             slices[:, 2] *= 1.0 / (1.0 + (1.0 - rate) / rate * np.exp(np.minimum(apart - table.slices[:, 1], 700.0)))
             table = Table(_sampled_rows(table.points, rate), slices, table.missed)
-        low, high = max(0.0, rate * taken[0] / pad - _QUANTUM), rate * taken[1] * pad + _QUANTUM * (taken[1] > 0.0)
+        quantum = 2.0 * math.ulp(0.0)  # what products below 1e-307 round, at most
+        low, high = max(0.0, rate * taken[0] / pad - quantum), rate * taken[1] * pad + quantum * (taken[1] > 0.0)
         return Pieces(atoms, panels, table, Lost((low, high + missing), (0.0, missing)), missing=self.missing)
 
 
@@ -152,7 +148,7 @@ def _sampled_rows(rows: Cells, rate: float) -> Cells:
 
 def allocation_pieces(noise: float, steps: int) -> Pieces | None:
     """Of an epoch in which a record takes part in one random step: a lattice; None where it has too many points."""
-    rows, results = np.empty((_MOST_ATOMS, ATOM)), np.empty(4)
+    rows, results = np.empty((_MOST_ATOMS, NO_ATOMS.shape[1])), np.empty(4)
     n = _kernels.allocation(noise, steps, rows, results)
     if n == 0:
         return None
@@ -160,7 +156,7 @@ def allocation_pieces(noise: float, steps: int) -> Pieces | None:
     atoms = rows[:n].copy()
     atoms.flags.writeable = False
     smooth = noise, float(steps), step, window
-    return Pieces(atoms, np.zeros((0, PANEL)), lost=Lost((0.0, p), (0.0, q)), smooth=smooth)
+    return Pieces(atoms, NO_PANELS, lost=Lost((0.0, p), (0.0, q)), smooth=smooth)
 
 
 def pieces_of(pair: Pair) -> Pieces | None:
@@ -181,8 +177,7 @@ def _of_atoms(pair: Pair) -> Pieces | None:
     if not 0 < upper.loss.size <= _MOST_ATOMS or lower.bottom or add.lower.bottom:
         return None
     atoms = atom_rows(upper.loss, upper.loss_error + upper.slack, lower.mass, upper.mass)
-    none = np.zeros((0, PANEL))
-    data = Pieces(atoms, none, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
+    data = Pieces(atoms, NO_PANELS, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
     # what misses more of 1 in all is no rounding
     if not _is_plain(data) or not (missing := _missing(data)) < 1e-11:
         return None
@@ -222,12 +217,11 @@ def _missing(found: Pieces) -> float:
 
 def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:
     """A distance that divides all differences of losses of each part; 0 where none is known."""
-    apart = [data.lattice for data, _ in parts]
-    if not parts or any(distance is None or not distance > 0.0 for distance in apart):
+    apart = [data.lattice or 0.0 for data, _ in parts]
+    if not (least := min(apart, default=0.0)) > 0.0:
         return 0.0
-    least = min(distance for distance in apart if distance is not None)
-    shares = [Fraction(distance / least).limit_denominator(64) for distance in apart if distance is not None]
-    near = all(abs(float(k) * least / (x or 1.0) - 1.0) < 1e-13 for k, x in zip(shares, apart, strict=True))
+    shares = [Fraction(distance / least).limit_denominator(64) for distance in apart]
+    near = all(abs(float(k) * least / x - 1.0) < 1e-13 for k, x in zip(shares, apart, strict=True))
     return least / math.lcm(*[share.denominator for share in shares]) if near else 0.0
 
 
@@ -240,12 +234,12 @@ def columns(parts: Sequence[tuple[Pieces, float]]) -> Data:
         np.array([count for _, count in parts], dtype=np.float64),
         _sizes(atoms),
         _sizes(panels),
-        np.concatenate([np.zeros((0, ATOM)), *atoms]),
-        np.concatenate([np.zeros((0, PANEL)), *panels]),
+        np.concatenate([NO_ATOMS, *atoms]),
+        np.concatenate([NO_PANELS, *panels]),
         _sizes(points) // np.int32(16),  # points of a panel of a table
         _sizes(slices),
-        np.concatenate([np.zeros((0, ATOM)), *points]),
-        np.concatenate([np.zeros((0, ATOM)), *slices]),
+        np.concatenate([NO_ATOMS, *points]),
+        np.concatenate([NO_ATOMS, *slices]),
         np.array([one.table.missed for one in data], dtype=np.float64),
         np.array([one.smooth for one in data], dtype=np.float64).reshape(-1, 4),
     )

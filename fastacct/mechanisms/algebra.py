@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from operator import attrgetter
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -164,7 +164,7 @@ class Mechanism(Refusals):
 
     @kept_by_argument
     def _sampled_losses(self, asked: tuple[float, Relation]) -> Pair | None:
-        """Losses of a Poisson sample, kept: a search asks their divergences five times."""
+        """Of a Poisson sample, kept: a search asks divergences five times."""
         return self.sample_losses(asked[0], 1, asked[1])
 
     def sampled_together(self, others: Sequence[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
@@ -209,7 +209,7 @@ class Mechanism(Refusals):
         return other + Process({self: 1})
 
 
-def _inner(name: str) -> Any:
+def _inner(name: str) -> property:
     """A property that a sample or a group takes from the mechanism inside."""
     return property(attrgetter(f"mechanism.{name}"))
 
@@ -246,13 +246,10 @@ class PoissonSampled(Mechanism):
             inner = inner.mechanism
         if isinstance(inner, PoissonSampled):
             raise ValueError(f"{self.mechanism!r} is a sample already; sample once, at the product of the rates")
-        why = ""
-        if self.mechanism.is_local:
-            why = "in the local model everyone sees who does not take part"
-        elif not self.relations:
+        if self.mechanism.is_local or not self.relations:
             own, sampled = (", ".join(map(repr, names)) for names in (self.mechanism.relations, SAMPLED))
             why = self.mechanism.no_sample or f"it supports {own}, and a sample is known for {sampled}"
-        if why:
+            why = "in the local model everyone sees who does not take part" if self.mechanism.is_local else why
             raise ValueError(f"Poisson-subsampled {self.mechanism!r} is not known: {why}")
         super().__post_init__()
 

@@ -296,7 +296,8 @@ class OfGaussian(Value):
     def moved_by(self, far: Cells) -> Mechanism:
         """The mechanism, where a record that takes the places of others moves the sum so far."""
         noise = self.noise / far
-        changed: dict[str, Any] = {"noise_multiplier": unwrap(np.where(far == 2.0, noise, np.nextafter(noise, 0.0)))}
+        less = unwrap(np.where(far == 2.0, noise, np.nextafter(noise, 0.0)))
+        changed: dict[str, float | Cells] = {"noise_multiplier": less}
         return replace(self.mechanism, **changed).marked(self.is_replaced)
 
     def pure_epsilon(self, relation: Relation) -> float:

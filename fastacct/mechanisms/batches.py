@@ -11,7 +11,7 @@ from fastacct.core.inputs import MAX_STEPS, UNIT, Cells, Domain, Reals, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import rate_of_batch
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
-from fastacct.losses.loss import NOTHING, Bracket, Pair
+from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import LEAST_NOISE, Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import AT_LEAST_ONE, OfGaussian, parameter, plain
@@ -23,12 +23,6 @@ _BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
 _RATE: Final = np.frompyfunc(rate_of_batch, 2, 1)
 _NO_GROUP: Final = "its members compete for the places of one batch"
 _NO_SAMPLE: Final = "how many records a sample leaves to draw the batch from is random"
-
-
-def _from_above(pair: Pair) -> Pair:
-    """What is known where the noise is beyond the numbers: the same with less noise."""
-    nothing = NOTHING.remove.lower
-    return Pair(*[Bracket(pair.side(way).upper, nothing, is_apart=True) for way in ("remove", "add")])
 
 
 def _keeps_its_place(relation: Relation) -> bool:
@@ -89,9 +83,9 @@ class FixedSizeBatch(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_s
             return self.unsampled().sample_losses(rate, 1, relation) or NOTHING
         if rate == 1.0 or noise < LEAST_NOISE:
             whole = MixturePair(Mixture(min(noise, MOST_NOISE), ((1.0, sensitivity(relation)),)))
-            return whole if noise <= MOST_NOISE else _from_above(whole)
+            return whole if noise <= MOST_NOISE else Apart(whole, NOTHING)
         if noise > MOST_NOISE:
-            return _from_above(replaced(MOST_NOISE, rate, relation))
+            return Apart(replaced(MOST_NOISE, rate, relation), NOTHING)
         return replaced(noise, rate, relation)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
@@ -101,7 +95,7 @@ class FixedSizeBatch(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_s
             return NOTHING
         if not LEAST_NOISE < noise < MOST_NOISE or size + batch > records:
             few = min(size, batch) * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
-            return _from_above(MixturePair(Mixture(min(noise, MOST_NOISE), ((1.0, few),))))
+            return Apart(MixturePair(Mixture(min(noise, MOST_NOISE), ((1.0, few),))), NOTHING)
         return swapped(noise, hypergeometric(size, batch, records), relation)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
@@ -151,7 +145,7 @@ class WithReplacement(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_
             return NOTHING
         if not LEAST_NOISE < noise < MOST_NOISE or size >= records:
             far = draws * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
-            return _from_above(MixturePair(Mixture(min(noise, MOST_NOISE), ((1.0, far),))))
+            return Apart(MixturePair(Mixture(min(noise, MOST_NOISE), ((1.0, far),))), NOTHING)
         return swapped(noise, binomial(draws, float(size), records), relation)
 
 
@@ -197,7 +191,7 @@ class TruncatedPoisson(OfGaussian, Mechanism, relations=ALL, no_group=_NO_GROUP,
         if noise < LEAST_NOISE or (given := self._truncation()) is None:
             return self.mechanism.poisson(self.sample_rate).losses(relation)
         kept = kept_at_most(min(noise, MOST_NOISE), plain(self.sample_rate), given, relation)
-        return kept if noise <= MOST_NOISE else _from_above(kept)
+        return kept if noise <= MOST_NOISE else Apart(kept, NOTHING)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """One of two releases is made, in sight of everyone: exponentials of (alpha - 1) D have their mean."""

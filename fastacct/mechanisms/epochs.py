@@ -141,7 +141,7 @@ class Shuffled(OfGaussian, Mechanism, relations=("zero_out", "replace_one"), no_
         if noise > MOST_NOISE:
             return Apart(MixturePair(Mixture(MOST_NOISE, ((1.0, sensitivity(relation)),))), NOTHING)
         below = shuffled.from_below(noise, int(plain(self.steps)), relation)
-        return Apart(whole, NOTHING if isinstance(below, Apart) else below, is_ordered=relation == "zero_out")
+        return Apart(whole, below, is_ordered=relation == "zero_out")
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return self.unsampled().divergence(orders, relation)

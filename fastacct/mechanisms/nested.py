@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -31,21 +31,26 @@ def as_plain_job(name: str, job: object) -> Process:
     return process
 
 
-def _of_any(name: str) -> Any:
+def _jobs(made: Parallel | Together) -> tuple[Process, ...]:
+    """What it is made of."""
+    return made.jobs if isinstance(made, Parallel) else (made.job,)
+
+
+def _of_any(name: str) -> property:
     """A property that says what the first mechanism of the jobs says that says anything, as why it has no samples."""
 
-    def said(made: Any) -> object:
-        jobs = getattr(made, "jobs", None) or (made.job,)
-        return next(filter(None, (getattr(one, name) for job in jobs for one, _ in job)), getattr(Mechanism, name))
+    def said(made: Parallel | Together) -> object:
+        said_by = (getattr(one, name) for job in _jobs(made) for one, _ in job)
+        return next(filter(None, said_by), getattr(Mechanism, name))
 
     return property(said)
 
 
-def _shared(among: tuple[Relation, ...]) -> Any:
+def _shared(among: tuple[Relation, ...]) -> property:
     """A property: which of these relations all mechanisms of the jobs support."""
 
-    def said(made: Any) -> tuple[Relation, ...]:
-        own = [one.relations for job in getattr(made, "jobs", None) or (made.job,) for one, _ in job]
+    def said(made: Parallel | Together) -> tuple[Relation, ...]:
+        own = [one.relations for job in _jobs(made) for one, _ in job]
         return tuple(relation for relation in among if all(relation in each for each in own))
 
     return property(said)

@@ -159,9 +159,7 @@ class _Between(Mechanism, relations=SAMPLED):
         above, below = self.above.losses(relation), self.below.losses(relation)
         if above is None or below is None or above.is_nothing:
             return above
-        return Apart(
-            above.above if isinstance(above, Apart) else above, below.below if isinstance(below, Apart) else below
-        )
+        return Apart(above, below)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return self.above.divergence(orders, relation)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Found
+from fastacct.core.bounds import TIGHT_WIDTH, Found
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
@@ -21,13 +21,14 @@ from fastacct.readers.nearby import Reading
 from fastacct.readers.reach import within_reach
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
+from fastacct.readers.smoothed import Smoothed
 
 if TYPE_CHECKING:
     from fastacct.readers.contour import Contour
     from fastacct_ext._kernels import Quantity as What
 
 Quantity = Literal["epsilon", "delta", "log_delta"]
-TOLERANCE: Final = 1e-6
+TOLERANCE: Final = TIGHT_WIDTH
 """Relative width at which the composition of losses on a grid stops refining."""
 _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
@@ -57,7 +58,7 @@ class Side:
     @property
     def name(self) -> str:
         """What reads it, with the direction."""
-        kinds = {Grid: "grid", Listed: "listed", Single: "single"}
+        kinds = {Grid: "grid", Smoothed: "finite sum", Listed: "listed", Single: "single"}
         return f"{'two distributions' if self.is_apart else kinds.get(type(self.reader), 'release')}, {self._direction}"
 
     @property
@@ -76,8 +77,12 @@ class Side:
         return [Part(one.upper, one.lower, count, is_apart=one.is_apart) for one, count in used]
 
     @cached
-    def _grid(self) -> Grid:
-        return Grid(self._parts, self._settings.tolerance or TOLERANCE, self._settings.spacing)
+    def _grid(self) -> Grid | Smoothed:
+        asked = self._settings
+        grid = Grid(self._parts, asked.tolerance or TOLERANCE, asked.spacing)
+        if asked.tolerance is None and asked.spacing is None and Smoothed.is_possible(self._parts, grid):
+            return Smoothed(self._parts, grid, TOLERANCE)
+        return grid
 
     @cached
     def coarse(self) -> Grid | None:

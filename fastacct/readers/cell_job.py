@@ -36,8 +36,8 @@ _FAR: Final = 30.0
 _HARDLY: Final = 30
 """... where all of them together have at most 10^-this weight ..."""
 _NEARER: Final = 6.0
-_PARTS: Final = (1e-10, 1e-7, 0.0, 1e-5)
-"""... and beyond these, where a delta is asked for of which they are this part at most; the first that is tight."""
+_OF_DELTA: Final = 1e-10
+"""... and beyond these, where a delta is asked for of which they are this part at most."""
 _MOST_SQUARES: Final = 2.5e5
 """Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
 _NO_DATA: Final = columns(())
@@ -229,27 +229,22 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
 def _without_far(
     job: CellJob, near: Callable[[int], tuple[CellJob, float]], target: Cells, what: Quantity, directions: Directions
 ) -> Reading:
-    """Bounds by the components that do not reach far out; by all of them, or fewer still, where these are not tight."""
-    out, left = Reading.nothing(target[0], what), np.arange(target[0].size)
-    before = np.full(left.size, np.nan)
-    """Weight that was left out the last time."""
-    for part in _PARTS if what == EPSILON else (_PARTS[0], 0.0):
-        hardly = np.full(left.shape, _HARDLY)
-        if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
-            least = np.maximum(target[0, left] * part / job.steps, 10.0**-_HARDLY)
-            hardly = np.ceil(-np.log10(least)).astype(np.int64)
-        for digits in np.unique(hardly).tolist():
-            at = left[hardly == digits]
-            few, lost = near(digits) if part > 0.0 else (job, 0.0)
-            at = at[before[at] != lost]  # the same components say the same again
-            before[at] = lost
-            if not at.size:
-                continue
-            found = _by_near(few, lost, target[:, at], what, directions)
-            lower, upper = meet(np.maximum(found.lower, out.lower[at]), found.upper, out.upper[at])
-            status = np.minimum(found.status, status_within(lower, upper, what))
-            out.put(at, Reading(lower, upper, status))
-        left = left[out.status[left] != Status.TIGHT]
+    """Bounds by the components that do not reach far out; by all of them, where these are not tight."""
+    out, digits = Reading.nothing(target[0], what), np.full(target[0].shape, _HARDLY)
+    if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
+        least = np.maximum(target[0] * _OF_DELTA / job.steps, 10.0**-_HARDLY)
+        digits = np.ceil(-np.log10(least)).astype(np.int64)
+    is_all = np.zeros(digits.shape, dtype=np.bool_)
+    for hardly in np.unique(digits).tolist():
+        at = np.flatnonzero(digits == hardly)
+        few, lost = near(hardly)
+        is_all[at] = lost == 0.0
+        out.put(at, _by_near(few, lost, target[:, at], what, directions))
+    left = np.flatnonzero((out.status != Status.TIGHT) & ~is_all)
+    if left.size:
+        found, before = _read(job, target[:, left], what, directions), out.take(left)
+        lower, upper = meet(np.maximum(found.lower, before.lower), found.upper, before.upper)
+        out.put(left, Reading(lower, upper, np.minimum(found.status, status_within(lower, upper, what))))
     return out
 
 

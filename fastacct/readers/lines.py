@@ -29,7 +29,7 @@ _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
 _BESIDE: Final = (0.0, 1e-3, -1e-3, 0.0)
 """What is tried next to a corner, which can be found exactly: lines through points near it have fewer roundings."""
-_HOPELESS: Final = 1e290
+_BEYOND: Final = 1e290
 
 _DeltaAt = Callable[[float], float]
 
@@ -114,7 +114,7 @@ def _largest(deltas: _Deltas, fpr: float) -> float:
         if deltas.are_known(near, first.lowest, first.best):
             return first.best
     is_begun = all(delta < 1.0 for _, _, delta in first.known.values())  # the line knew something everywhere
-    if (is_begun and any(search.odds(epsilon) < _HOPELESS for epsilon in near)) or search.found():
+    if (is_begun and any(search.odds(epsilon) < _BEYOND for epsilon in near)) or search.found():
         search.refined()
     return min(first.best, search.best)
 
@@ -142,15 +142,15 @@ class _Search:
         """What rises with the true-positive rate, and keeps the digits of the smaller rate."""
         if epsilon not in self.known:
             if abs(epsilon) > _TRIED[-1] or math.exp(epsilon) * self.fpr >= 1.0:
-                return _HOPELESS * (2000.0 + epsilon)
+                return _BEYOND * (2000.0 + epsilon)
             delta = self.delta_at(abs(epsilon))
             both = _rates(np.array(delta), np.array(epsilon), self.fpr)
             self.known[epsilon] = float(both[0]), float(both[1]), delta
         tpr, fnr, delta = self.known[epsilon]
         if delta >= 1.0:  # further out, on the side that is looked at
-            return _HOPELESS * (2000.0 - epsilon if self.is_steep else 2000.0 + epsilon)
+            return _BEYOND * (2000.0 - epsilon if self.is_steep else 2000.0 + epsilon)
         if fnr <= 0.0:
-            return _HOPELESS * (1.0 - fnr)
+            return _BEYOND * (1.0 - fnr)
         return tpr if tpr < 0.5 else 0.25 / fnr
 
     def found(self) -> bool:

@@ -16,15 +16,12 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.bounds import Found, judged
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import TINY, Cells
 from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Atoms, Part
 
 MOST_SUMS: Final = 1 << 20
-_MOST_RELEASES: Final = 1 << 14
-_MOST_LOSSES: Final = 40
-"""Of one release that occurs more than twice."""
-_SMALLEST: Final = -690.0
+_SMALLEST: Final = math.log(TINY)
 """Log of a mass that is too small to matter, yet a normal number."""
 
 
@@ -39,9 +36,10 @@ class Listed:
         """The reader of a sum of losses; None where they are no atoms, or their sums too many."""
         sums, used = 1, list[tuple[tuple[Atoms, int], tuple[Atoms, int]]]()
         for upper, lower, count in ((part.upper.as_atoms(), part.lower.as_atoms(), part.count) for part in parts):
-            if upper is None or lower is None or count > _MOST_RELEASES:
+            if upper is None or lower is None:
                 return None
-            sums *= _listed(count, max(upper.loss.size, lower.loss.size, 1))
+            k = max(upper.loss.size, lower.loss.size, 2)  # of one loss factorials are listed
+            sums *= math.comb(count + k - 1, min(count, k - 1, 20))  # beyond 20 it is too many, and takes long to know
             if sums > MOST_SUMS:
                 return None
             used.append(((lower, count), (upper, count)))
@@ -49,13 +47,11 @@ class Listed:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta."""
-        lower, upper = self._lower.delta(epsilon), self._upper.delta(epsilon)
-        return judged(lower, upper, 1.0)
+        return judged(self._lower.delta(epsilon), self._upper.delta(epsilon), 1.0)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
-        lower, upper = self._lower.epsilon(delta), self._upper.epsilon(delta)
-        return judged(lower, upper, math.inf)
+        return judged(self._lower.epsilon(delta), self._upper.epsilon(delta), math.inf)
 
 
 class _Sums:
@@ -108,7 +104,7 @@ def _summed(parts: Sequence[tuple[Atoms, int]], side: float) -> tuple[Cells, Cel
     for atoms, count in parts:
         keep = atoms.mass > 0.0
         each, mass = atoms.loss[keep] + side * (atoms.loss_error[keep] + atoms.slack), atoms.mass[keep]
-        terms = max(terms + 1.0, float(min(mass.size, _MOST_LOSSES)))
+        terms = max(terms + 1.0, float(min(mass.size, count)))  # what occurs no times is added without rounding
         if not mass.size:
             loss = log_mass = np.zeros(0)
             continue
@@ -132,21 +128,11 @@ def _infinite(parts: Sequence[tuple[Atoms, int]]) -> float:
     return math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
 
 
-def _listed(count: int, k: int) -> int:
-    """How many sums of `count` of k losses there are."""
-    if count > 2 and k > _MOST_LOSSES:
-        return MOST_SUMS + 1
-    return k if count == 1 else math.comb(count + k - 1, count)
-
-
 def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
     """Sums of `count` of the losses, and the logarithms of their masses."""
     if count == 1:
         return loss, log_mass
-    if count == 2:
-        i, j = np.triu_indices(loss.size)
-        return loss[i] + loss[j], log_mass[i] + log_mass[j] + np.where(i == j, 0.0, math.log(2.0))
-    log_factorial = _log_factorials(count)
+    log_factorial, whole = _log_factorials(count), list[tuple[Cells, Cells]]()
     rest, total, weight = np.array([count]), np.zeros(1), np.zeros(1)
     for one, log_one in zip(loss[:-1].tolist(), log_mass[:-1].tolist(), strict=True):
         sizes = rest + 1
@@ -154,8 +140,12 @@ def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
         left = np.repeat(rest, sizes)
         coefficient = log_factorial[left] - log_factorial[times] - log_factorial[left - times]
         total, weight = np.repeat(total, sizes) + times * one, np.repeat(weight, sizes) + times * log_one + coefficient
-        rest = left - times
-    return total + rest * float(loss[-1]), weight + rest * float(log_mass[-1])
+        is_whole, rest = left == times, left - times
+        whole.append((total[is_whole], weight[is_whole]))
+        rest, total, weight = (column[~is_whole] for column in (rest, total, weight))
+    whole.append((total + rest * float(loss[-1]), weight + rest * float(log_mass[-1])))
+    sums, logs = zip(*whole, strict=True)
+    return np.concatenate(sums), np.concatenate(logs)
 
 
 @lru_cache(maxsize=8)

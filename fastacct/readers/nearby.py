@@ -24,8 +24,6 @@ TOP: Final = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0, THRESHOLD: 0.0}
 """What says nothing from above."""
 BOTTOM: Final = {EPSILON: 0.0, DELTA: 0.0, LOG_DELTA: -np.inf, THRESHOLD: 0.0}
 """What says nothing from below."""
-_SUBNORMAL: Final = -707.0
-"""Logarithms below it are those of numbers that have lost digits."""
 
 
 class Reading(NamedTuple):
@@ -78,7 +76,7 @@ def status_within(lower: Cells, upper: Cells, what: Quantity) -> Codes:
 
 def delta_from(low: Cells, high: Cells) -> tuple[Cells, Cells]:
     """Bounds of delta, from those of its logarithm."""
-    low = np.maximum(np.exp(low) * (1.0 - PAD) - np.where(low < _SUBNORMAL, math.ulp(0.0), 0.0), 0.0)
+    low = np.maximum(np.exp(low) * (1.0 - PAD) - math.ulp(0.0), 0.0)  # an ulp of numbers that have lost digits
     return low, np.minimum(np.exp(high) * (1.0 + PAD) + np.where(high > -np.inf, math.ulp(0.0), 0.0), 1.0)
 
 

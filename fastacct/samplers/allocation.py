@@ -20,14 +20,13 @@ from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.losses.panels import PiecesPair
 from fastacct.losses.pieces import Pieces, allocation_pieces, data_moments
 
-_LATTICES_KEPT: Final = 64
 _LEAST, _MOST = 0.1, 1e4
 """Noise for which there is a lattice."""
 _TOP_ORDER: Final = 128
 """Moments of that order at most are computed; their cost grows with the square."""
 
 
-@lru_cache(maxsize=_LATTICES_KEPT)
+@lru_cache(maxsize=64)
 def _lattice(noise: float, steps: int) -> Pieces | None:
     """None where it would have too many points."""
     is_near = steps * (450.0 + 30.0 * noise) < 1e9  # what joins round grows with their number
@@ -82,7 +81,7 @@ def _removed(noise: float, steps: int, orders: Cells) -> Cells:
     return np.where(orders <= _TOP_ORDER, chord / (orders - 1.0), np.inf)
 
 
-@lru_cache(maxsize=_LATTICES_KEPT)
+@lru_cache(maxsize=64)
 def _log_moments(noise: float, steps: int, top: int) -> Cells:
     """log E_Q of the ratio to the powers 0, 1, 2, ..., `top`, from above: powers of a series of positive terms."""
     k = np.arange(top + 1.0)

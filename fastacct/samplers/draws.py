@@ -129,8 +129,7 @@ def contributed(noise: float, counts: Counts, relation: Relation) -> Pair:
     """Of a group whose members contribute to a sum as often as they are drawn."""
 
     if noise > MOST_NOISE:
-        above = contributed(MOST_NOISE, counts, relation)
-        return Apart(above.above if isinstance(above, Apart) else above, NOTHING)
+        return Apart(contributed(MOST_NOISE, counts, relation), NOTHING)
 
     def pair(parts: Parts) -> Pair:
         q = tuple((weight, -k) for weight, k in parts) if relation == "replace_one" else ((1.0, 0.0),)

@@ -30,7 +30,7 @@ from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, log_sample, pieces_of
 
 _FAR: Final = 30.0
-_LITTLE: Final = 1e-13
+_ROUNDED_OFF: Final = 1e-13
 _LAST_ORDER: Final = 300
 """Largest order of the general bound; its cost grows with the square."""
 
@@ -76,7 +76,7 @@ def _sampled_atoms(base: Loss, rate: float, direction: str, is_upper: bool) -> A
         mass = np.maximum(mass + side * 1e-323, 0.0)  # products below 1e-307 have no relative accuracy
     else:
         missing, end = base.infinite, -end
-    if 0.0 < missing < _LITTLE and is_upper and value.size:  # nothing but rounding: it has a loss that is there
+    if 0.0 < missing < _ROUNDED_OFF and is_upper and value.size:  # nothing but rounding: it has a loss that is there
         mass[np.argmin(value)] += missing
     elif missing > 0.0:
         value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))

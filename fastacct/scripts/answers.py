@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from fastacct.core.relations import Relation
-from fastacct.core.rounding import digits_down, digits_up
+from fastacct.core.rounding import digits_down, digits_up, rate_of_float32
 from fastacct.dpsgd import epsilon_bounds
 from fastacct.run import Run
 from fastacct.scripts import engines, others, trainers
@@ -30,11 +30,15 @@ _WORDS: Final = (
     ("optax", "differentially_private_aggregate"),
     ("flwr", "Clipping"),
     ("flwr", "LocalDpMod"),
-    ("DataLoader", "grad"),
+    ("flwr", "noise"),
+    ("tensorflow_privacy", "optimizer_class"),
+    ("tensorflow_federated", "dp_aggregator"),
+    ("tensorflow_federated", "DifferentiallyPrivate"),
+    ("jax_privacy", "clipped_"),
+    ("jax_privacy", "privatizer"),
 )
-"""Words of which one row stands in every script with a private loop."""
+"""Words of which one row stands in every script that trains with one of these frameworks."""
 _METHODS: Final = ("make_private", "make_private_with_epsilon")
-_NOISE: Final = re.compile(r"(?:randn_like|normal_?|Normal|gauss)\s*\(")
 _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None]]]] = {
     "make_private": ("", "opacus", engines.opacus),
     "make_private_with_epsilon": ("", "opacus", engines.opacus),
@@ -52,6 +56,12 @@ _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None
 }
 """What is called, or how its name ends: where it must be from, whose it is, and who reads it."""
 _ENDS: Final = ("Optimizer", "Sampling", "Clipping")
+_PARTS: Final = re.compile(
+    r"(tensorflow_privacy)\.(?:.*\.)?make_\w*optimizer_class"
+    r"|(tensorflow_federated)\..*(?:dp_aggregator|DifferentiallyPrivate\w+\.\w+)"
+    r"|(jax_privacy)\.(?:.*\.)?(?:clipped_\w+|\w+_privatizer)|(flwr)\..*add_\w*noise\w*"
+)
+"""Calls that make a loop private in a way that is not followed: all of it is asked for."""
 
 
 class Finding(NamedTuple):
@@ -124,8 +134,7 @@ class Finding(NamedTuple):
 
 def is_worth_reading(text: str) -> bool:
     """Whether a private loop may be in a script: a quick look at its words."""
-    rows = [row for row in _WORDS if all(word in text for word in row)]
-    return rows != [] and (rows != [_WORDS[-1]] or _NOISE.search(text) is not None)
+    return any(all(word in text for word in row) for row in _WORDS) or trainers.is_by_hand(text)
 
 
 def check(text: str, **given: Any) -> list[Finding]:
@@ -208,6 +217,14 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     if not found:
         made = (trainers.by_hand(script, one, given) for one in ast.walk(script.tree) if isinstance(one, ast.For))
         found = [one for one in made if one is not None]
+    if not found and (place := trainers.noisy(script)) is not None:
+        loop = Loop(script, "by hand", place, given)
+        found = [asked(loop, UnclearError(place, "noise is added to gradients here, in a loop that is not found"))]
+    for call in script.calls if not found else ():
+        if part := _PARTS.fullmatch(script.qualified(call.func)):
+            loop = Loop(script, part[part.lastindex or 0], call, given)
+            found = [asked(loop, UnclearError(call, "how the batches of this are drawn is not followed"))]
+            break
     if len(found) > 1:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
@@ -289,7 +306,8 @@ def _runs(loop: Loop, sampling: str) -> list[Run]:
     fewest, most = max(1, records // batch), -(-records // batch)
     if sampling == "poisson" and loop.framework == "opacus" and not loop.is_told:
         lengths = {None: {fewest, most}, True: {fewest}, False: {most}}[loop.drop_last]
-        return [noise | {"sample_rate": 1 / one, "steps": ceil(epochs * int(1 / (1 / one)))} for one in lengths]
+        rates = [1 / one for one in lengths]
+        return [noise | {"sample_rate": rate_of_float32(one), "steps": ceil(epochs * int(1 / one))} for one in rates]
     sizes: Run = {"records": records, "batch_size": batch}
     if sampling in ("poisson", "shuffled"):
         whole = epochs if sampling == "poisson" else ceil(epochs)

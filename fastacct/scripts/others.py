@@ -155,6 +155,9 @@ def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
         guide = loader_guide(f"jax_privacy.{kind}", **settings)
         if guide.sampling is None:
             raise UnclearError(call, guide.call)
+        for one in script.calls:
+            if script.qualified(one.func).endswith("batch_selection.UserSelectionStrategy"):
+                raise UnclearError(one, "it draws users, of whom several records may be in a batch")
     except (UnclearError, ValueError, TypeError) as error:
         return asked(loop, error)
     if len([one for one in script.attributes["batch_iterator"] if isinstance(one.ctx, ast.Load)]) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -38,9 +39,8 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
         loop.take("epochs", arguments.get("num_train_epochs") or ast.copy_location(ast.Constant(3), made))
         if "max_steps" in arguments or len(trains) != 1 or is_single(script, trains[0]):
             loop.ask("epochs", f"line {call.lineno}: not one train() of whole epochs")
-        if number(script, arguments.get("gradient_accumulation_steps")) not in (None, 1) or (
-            "gradient_accumulation_steps" in arguments and number(script, arguments["gradient_accumulation_steps"]) != 1
-        ):
+        several = arguments.get("gradient_accumulation_steps")
+        if several is not None and number(script, several) != 1:
             loop.ask("batches", f"line {made.lineno}: batches are added up")
     except (UnclearError, KeyError) as error:
         loop.ask("batch_size", error)
@@ -63,6 +63,26 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
 
 _NOISE: Final = ("randn_like", "normal", "normal_", "Normal", "gauss")
 _CLIPS: Final = ("clip", "clamp", "minimum", "max_norm")
+_DRAWN: Final = re.compile(r"(?:randn(?:_like)?|normal_?|Normal|gauss)\s*\(")
+_SCALED: Final = re.compile(
+    r"(?:sigma|noise_?(?:multiplier|scale|std)) ?\* ?[\w.]*(?:clip|norm|\bc)\b"
+    r"|(?:clip|norm|\bc)\b ?\* ?[\w.]*(?:sigma|noise)"
+)
+"""Noise in units of a clipping norm."""
+
+
+def is_by_hand(text: str) -> bool:
+    """Whether a script may add noise to clipped gradients by itself."""
+    is_noisy = "grad" in text and _DRAWN.search(text) is not None
+    return is_noisy and ("DataLoader" in text or _SCALED.search(text.lower()) is not None)
+
+
+def noisy(script: Script) -> ast.AST | None:
+    """The smallest function or loop that adds noise in units of a clipping norm."""
+    places = [one for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef | ast.For | ast.While)]
+    texts = ((ast.unparse(one), one) for one in places)
+    found = [(len(text), one) for text, one in texts if _DRAWN.search(text) and _SCALED.search(text.lower())]
+    return min(found, key=lambda row: row[0])[1] if found else None
 
 
 def by_hand(script: Script, loop_over: ast.For, given: Given) -> Loop | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastacct.accountants import RDP, Exact
 from fastacct.batching import COMPANIONS
-from fastacct.core.extras import import_extra
+from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.html import table
 from fastacct.core.inputs import DOMAINS, Reals, as_cells, check_memory
 from fastacct.core.labels import labels_of
@@ -122,7 +122,7 @@ def sweep(
     epsilon: Reals | None = None,
     orders: Reals | None = None,
     bounds: bool = False,
-    client: Any = None,
+    client: Foreign = None,
     **run: Unpack[Run],
 ) -> Sweep:
     """Plan every combination of the given values, as a labelled grid; nothing is computed yet.
@@ -199,7 +199,7 @@ def sweep(
 written_out({name: kind for name, kind in Run.__annotations__.items() if name != "history"}, (sweep,))
 
 
-def _quantity(given: Mapping[str, Any]) -> str:
+def _quantity(given: Mapping[str, object]) -> str:
     """What the axes ask for."""
     missing = [name for name, fixing in FIXED.items() if not any(one in given for one in fixing)]
     targets = tuple(name for name in TARGETS if name in given)
@@ -216,7 +216,7 @@ def _quantity(given: Mapping[str, Any]) -> str:
     )
 
 
-def _axis(name: str, values: Any) -> NDArray[Any]:
+def _axis(name: str, values: object) -> NDArray[np.generic]:
     """A checked axis as a 1-D array: float64, int64 for whole numbers."""
     cells = as_cells(name, np.asarray(values) if labels_of(values) else values, DOMAINS[name])
     if cells.ndim > 1:
@@ -317,7 +317,8 @@ def cheapest(grid: xr.Dataset, where: str, axis: str, *, largest: bool = False) 
         raise ValueError(f"axis = {axis!r} is not an axis; there are {', '.join(map(str, grid.dims))}")
     meets = _meets(rows, where).reshape([*grid.sizes.values()])
     cells = grid[axis].where(import_extra("xarray", "sweep").DataArray(meets, grid.coords, grid.dims))
-    found: Any = (cells.max(axis) if largest else cells.min(axis)).transpose(..., *(n for n in grid.dims if n != axis))
+    values: Foreign = cells.max(axis) if largest else cells.min(axis)
+    found = values.transpose(..., *(name for name in grid.dims if name != axis))
     return found.assign_attrs(grid[axis].attrs | {"condition": where})  # type: ignore[no-any-return]
 
 

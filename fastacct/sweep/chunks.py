@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import numpy as np
 
@@ -24,10 +24,19 @@ _SIZE: Final = 4
 """Bytes of a checksum."""
 
 
+class Mark(TypedDict, total=False):
+    """What a sweep writes into a store beside what it says of its grid."""
+
+    variables: list[str]
+    checksums: dict[str, str]
+    chunk_checksums: bool
+    made_for: str | None
+
+
 class Notes:
     """The checksums of the chunks of a store."""
 
-    def __init__(self, store: Path, mark: Mapping[str, Any], counts: Sequence[int]) -> None:
+    def __init__(self, store: Path, mark: Mark, counts: Sequence[int]) -> None:
         self.store, self.counts = store, counts
         self.variables: Final[tuple[str, ...]] = tuple(mark["variables"])
         self.file: Final = store / self.variables[0] / NOTED

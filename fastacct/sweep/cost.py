@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.inputs import one_thread
+from fastacct.core.extras import Foreign
+from fastacct.core.inputs import Cells, one_thread
 from fastacct.core.progress import Bar
 from fastacct.core.record import Record
 from fastacct.sweep.grid import TARGETS, Grid, Values, chunk_at, chunk_count, chunk_shape
@@ -80,7 +81,7 @@ def _key(plan: Grid) -> str:
     return f"{plan.quantity} {type(plan.accountant).__name__}"
 
 
-def cell_features(run: Mapping[str, Any]) -> list[Any]:
+def cell_features(run: Mapping[str, Cells]) -> list[float | Cells]:
     """What the logarithm of a cell's cost is linear in; what is sought has a typical value."""
     noise, rate, steps = (run.get(name, typical) for name, typical in _TYPICAL.items())
     log_rest = np.log1p(-np.clip(rate, 1e-5, 0.5))
@@ -88,13 +89,13 @@ def cell_features(run: Mapping[str, Any]) -> list[Any]:
     return [1.0, *axes, *(a * b for i, a in enumerate(axes) for b in axes[i:])]
 
 
-def cell_costs(key: str, run: Mapping[str, Any]) -> NDArray[np.float64]:
+def cell_costs(key: str, run: Mapping[str, Cells]) -> NDArray[np.float64]:
     """Seconds of a cell by the model, on one thread of the machine where it was fitted."""
     logs = sum(c * x for c, x in zip(MODEL.get(key, _OTHER), cell_features(run), strict=True))
     return np.asarray(np.exp(np.clip(logs, -20.0, 5.0)))
 
 
-def _costs_at(plan: Grid, axes: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
+def _costs_at(plan: Grid, axes: dict[str, NDArray[np.generic]]) -> NDArray[np.float64]:
     """Seconds of the cells on the outer grid of some values of each axis."""
     run: Any = {n: a for n, a in zip(axes, np.ix_(*axes.values()), strict=True) if n not in TARGETS}
     known = {name: value for name, value in run.items() if name in _TYPICAL}
@@ -202,7 +203,7 @@ def evaluate_chunks(
         return
     from distributed import KilledWorker, as_completed
 
-    completed: Any = as_completed
+    completed: Foreign = as_completed
     alone = dataclasses.replace(plan, client=None)
     futures = {
         plan.client.submit(_on_worker, alone, tuple(chunks), group, remote, pure=False): group
@@ -231,7 +232,7 @@ def _on_worker(plan: Grid, chunks: Sequence[int], group: Sequence[int], remote: 
     return found
 
 
-def in_memory(plan: Grid, progress: bool) -> dict[str, NDArray[Any]]:
+def in_memory(plan: Grid, progress: bool) -> dict[str, NDArray[np.generic]]:
     """All variables as arrays."""
     types = {name: np.uint8 if name == "status" else np.float64 for name in plan.variables}
     arrays = {name: np.empty(plan.shape, dtype=kind) for name, kind in types.items()}

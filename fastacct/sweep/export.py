@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from fastacct.core.extras import import_extra
+from fastacct.core.extras import Foreign, import_extra
 from fastacct.sweep.grid import chunk_at, chunk_count
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def to_parquet(grid: xr.Dataset, path: Path) -> None:
     about = {"labels": labels, "notes": notes, "dims": dims, "checksums": checksums_of(grid)}
     shape, chunks = tuple(grid.sizes[name] for name in dims), next(iter(grid.data_vars.values())).data.chunksize
 
-    def rows(index: int) -> Any:
+    def rows(index: int) -> Foreign:
         block = grid.isel(dict(zip(dims, chunk_at(shape, chunks, index), strict=True)))
         return arrow.Table.from_pandas(block.to_dataframe(dim_order=dims).reset_index(), preserve_index=False)
 

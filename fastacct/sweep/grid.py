@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants import Method
-from fastacct.core.extras import import_extra
+from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.labels import NOTES
 from fastacct.core.record import Record
 from fastacct.core.relations import Relation
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Chunk = tuple[slice, ...]
-Values = Sequence[NDArray[Any]]
+Values = Sequence[NDArray[np.generic]]
 TARGETS: Final = ("delta", "epsilon", "orders")
 FIXED: Final = {
     "noise_multiplier": ("noise_multiplier",),
@@ -40,14 +40,14 @@ class Grid(Record):
     """The axes of a sweep, slowest first, and what is computed on them."""
 
     quantity: str
-    axes: dict[str, NDArray[Any]]
+    axes: dict[str, NDArray[np.generic]]
     delta_in_words: str | None
     accountant: Method
     neighbors: Relation
     bounds: bool
     threads: int | None
-    client: Any
-    batches: dict[str, Any]
+    client: Foreign
+    batches: Mapping[str, object]
     """How batches are drawn, as keywords of `fastacct.dpsgd`."""
 
     @property
@@ -69,29 +69,29 @@ class Grid(Record):
     def settings(self) -> dict[str, str]:
         """What the numbers depend on beside the axes."""
         words = {} if self.delta_in_words is None else {"delta": self.delta_in_words}
-        batches = {name: str(value) for name, value in self.batches.items() if name != "sampling"}
-        how = {"accountant": repr(self.accountant), "neighbors": self.neighbors, "sampler": self.batches["sampling"]}
+        batches = {name: str(value) for name, value in self.batches.items()}
+        how = {"accountant": repr(self.accountant), "neighbors": self.neighbors, "sampler": batches.pop("sampling")}
         how |= batches
         return {"quantity": self.quantity, **words, **how, "fastacct_version": __version__}
 
     def evaluate(self, chunk: Chunk, threads: int | None = None) -> Values:
         """The variables in a chunk."""
         cut = (values[part] for values, part in zip(self.axes.values(), chunk, strict=True))
-        given: dict[str, Any] = dict(zip(self.axes, np.meshgrid(*cut, indexing="ij", sparse=True), strict=True))
+        given: dict[str, object] = dict(zip(self.axes, np.meshgrid(*cut, indexing="ij", sparse=True), strict=True))
         if self.delta_in_words is not None:
             given["delta"] = self.delta_in_words
         verb: Any = getattr(dpsgd, f"{self.quantity}_bounds" if self.bounds else self.quantity)
-        how: dict[str, Any] = {} if self.quantity == "rdp" else {"accountant": self.accountant}
+        how: dict[str, object] = {} if self.quantity == "rdp" else {"accountant": self.accountant}
         how |= self.batches if self.batches["sampling"] != "poisson" else {}
         found = verb(**given, **how, neighbors=self.neighbors, threads=threads or self.threads)
         shape = tuple(part.stop - part.start for part in chunk)
         wanted = (found.upper, found.lower, found.status) if self.bounds else (found,)
         return [np.broadcast_to(np.asarray(one), shape) for one in wanted]
 
-    def labelled(self, values: Mapping[str, Any]) -> xr.Dataset:
+    def labelled(self, values: Mapping[str, object]) -> xr.Dataset:
         """The dataset around arrays of the grid's shape."""
         xarray = import_extra("xarray", "sweep")
-        coordinates: dict[str, Any] = {name: (name, axis, self.notes(name)) for name, axis in self.axes.items()}
+        coordinates: dict[str, object] = {name: (name, axis, self.notes(name)) for name, axis in self.axes.items()}
         if self.delta_in_words is not None:
             deltas = as_delta(self.delta_in_words, {"records": self.axes["records"]})
             coordinates["delta"] = ("records", deltas, self.notes("delta"))

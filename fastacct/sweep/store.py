@@ -10,22 +10,22 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.extras import import_extra
+from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.files import atomic_output, locked, real_file, refuse_existing, remove_partial
 from fastacct.core.labels import NOTES
 from fastacct.core.version import __version__
 from fastacct.sweep import export
-from fastacct.sweep.chunks import NOTED, Notes, write_chunk, write_if_seen
+from fastacct.sweep.chunks import NOTED, Mark, Notes, write_chunk, write_if_seen
 from fastacct.sweep.cost import chunks_of, evaluate_chunks
-from fastacct.sweep.grid import Grid, chunk_count, chunk_counts
+from fastacct.sweep.grid import Grid, Values, chunk_count, chunk_counts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -68,7 +68,7 @@ def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite:
             _open_zarr_group(store, "r+").attrs[COMPLETE] = False
             seen = partial(write_if_seen, (store / "zarr.json").read_bytes(), write, str(store / "zarr.json"))
 
-            def consume(index: int, values: Any) -> None:
+            def consume(index: int, values: bytes | Values) -> None:
                 notes.note(index, values if isinstance(values, bytes) else write(index, values))
 
             evaluate_chunks(plan, chunks, todo, consume, progress, seen)
@@ -142,7 +142,7 @@ def _create(plan: Grid, store: Path, made_for: str | None) -> None:
     codecs = (zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle"), zarr.codecs.Crc32cCodec())
     _remove(temporary)
     try:
-        encoding: Any = {name: {"compressors": codecs} for name in labels.coords}
+        encoding: Foreign = {name: {"compressors": codecs} for name in labels.coords}
         labels.to_zarr(temporary, mode="w", zarr_format=3, consolidated=False, encoding=encoding)
         group = _open_zarr_group(temporary, "r+")
         for name in plan.variables:
@@ -201,13 +201,13 @@ def _refuse_foreign(store: Path) -> None:
         raise export.ForeignFileError(f"{store} was not written by a sweep of this version")
 
 
-def _mark_of(store: Path) -> dict[str, Any]:
+def _mark_of(store: Path) -> Mark:
     """What a sweep wrote into a store beside what it says of its grid."""
-    mark: dict[str, Any] = json.loads((store / "zarr.json").read_bytes())["attributes"][export.MARK]
+    mark: Mark = json.loads((store / "zarr.json").read_bytes())["attributes"][export.MARK]
     return mark
 
 
-def _open_zarr_group(store: Path, mode: str) -> Any:
+def _open_zarr_group(store: Path, mode: str) -> Foreign:
     return import_extra("zarr", "sweep").open_group(str(store), mode=mode, use_consolidated=False)
 
 
@@ -219,7 +219,7 @@ def _unread(store: Path, variables: Iterable[str]) -> tuple[xr.Dataset, dict[str
     return found, export.checksums_of(found, {name: (store / name / "zarr.json").read_text() for name in variables})
 
 
-def _open_store(store: Path) -> tuple[xr.Dataset, dict[str, Any]]:
+def _open_store(store: Path) -> tuple[xr.Dataset, Mark]:
     """The dataset in a store that is as a sweep wrote it, its values unread, and its mark."""
     _refuse_foreign(store)
     with export.intact(store, export.ANEW):
@@ -244,13 +244,13 @@ def _open_zarr(store: Path, partial: bool) -> xr.Dataset:
     return found
 
 
-def _read(store: str, name: str, mark: Mapping[str, Any], is_complete: bool, block_info: Any) -> NDArray[Any]:
+def _read(store: str, name: str, mark: Mark, is_complete: bool, block_info: Foreign) -> NDArray[np.generic]:
     """A block of values, if they are there and the store is still that of the sweep that was opened."""
     with export.intact(store, export.AGAIN):
         if is_same := _mark_of(Path(store)) == mark:
             place = block_info[None]
             array = _open_zarr_group(Path(store), "r")[name]
-            cells: NDArray[Any] = array[tuple(slice(*ends) for ends in place["array-location"])]
+            cells: NDArray[np.generic] = array[tuple(slice(*ends) for ends in place["array-location"])]
             if NOTED in mark:
                 index = int(np.ravel_multi_index(place["chunk-location"], place["num-chunks"]))
                 is_there = Notes(Path(store), mark, place["num-chunks"]).is_there(name, index)

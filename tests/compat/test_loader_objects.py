@@ -309,6 +309,8 @@ def test_a_loader_that_make_private_is_given_is_told_apart_from_one_that_is_used
         told, drawn = fa.loader_guide(given, make_private=True), fa.loader_guide(made)
         assert (told.sampling, told.run, told.neighbors) == (drawn.sampling, drawn.run, drawn.neighbors)
         assert seen(given, make_private=True).length == len(made)
+        letters = {"fa": fa, "loader": given, "private_loader": made, "s": 2.0, "t": 6, "d": 1e-3}
+        assert eval(told.call, letters) == fa.dpsgd.epsilon(**drawn.run, noise_multiplier=2.0, steps=6, delta=1e-3)
         assert drawn.run["sample_rate"] >= 1 / len(given)
         assert fa.loader_guide(given).sampling == "shuffled"
         model = torch.nn.Linear(1, 1)

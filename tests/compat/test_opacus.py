@@ -22,6 +22,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01}
 
 
+def drawn(rate):
+    """How often Opacus' loader takes a record: a uniform number of 24 bits is below the rate."""
+    near = torch.arange(int(rate * 2**24) - 2, int(rate * 2**24) + 3) / 2**24
+    return (int(rate * 2**24) - 2 + int((near < rate).sum())) / 2**24
+
+
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch):
     """Names registered in a test are forgotten after it."""
@@ -124,16 +130,27 @@ def test_epsilon_is_that_of_the_run():
     made = accountant_after(300)
     assert made.history == [(1.0, 0.01, 300)]
     assert made.get_epsilon(1e-5) == made.get_epsilon(delta=1e-5, alphas=[2, 3], eps_error=0.1, delta_error=1e-9)
-    assert made.get_epsilon(1e-5) == fa.dpsgd.epsilon(steps=300, delta=1e-5, **RUN)
+    assert made.get_epsilon(1e-5) == fa.dpsgd.epsilon(**RUN | {"sample_rate": drawn(0.01)}, steps=300, delta=1e-5)
     made.step(noise_multiplier=2.0, sample_rate=0.01)
     made.step(**RUN)
     assert made.history == [(1.0, 0.01, 300), (2.0, 0.01, 1), (1.0, 0.01, 1)]
-    assert made.get_epsilon(1e-5) == fa.dpsgd.epsilon(history=[(1.0, 0.01, 301), (2.0, 0.01, 1)], delta=1e-5)
+    rows = [(1.0, drawn(0.01), 301), (2.0, drawn(0.01), 1)]
+    assert made.get_epsilon(1e-5) == fa.dpsgd.epsilon(history=rows, delta=1e-5)
     epsilon, order = made.get_privacy_spent(delta=1e-5)
     assert epsilon == made.get_epsilon(1e-5)
     assert order > 1
     assert fast.FastAccountant().get_epsilon(1e-5) == 0.0
     assert len(made) == 3
+
+
+@pytest.mark.parametrize("length", [3, 98, 1000, 50_000, 10**6])
+def test_epsilon_is_never_below_that_of_the_rate_that_the_loader_draws_with(length):
+    made = accountant_after(1, sample_rate=1 / length)
+    run = {"noise_multiplier": 1.0, "steps": 1, "delta": 1e-9}
+    assert made.get_epsilon(1e-9) >= fa.dpsgd.epsilon_lower(sample_rate=drawn(1 / length), **run)
+    assert made.bounds(1e-9).lower > fa.dpsgd.epsilon(sample_rate=1 / length, **run)
+    assert "-(-2**24 // len(loader)) / 2**24" in fa.loader_guide("opacus").call
+    assert -(-(2**24) // length) / 2**24 == drawn(1 / length)
 
 
 @pytest.mark.parametrize("theirs", ["fastacct", "rdp", "prv", "gdp"])
@@ -217,7 +234,7 @@ def test_accumulated_batches_are_samples_of_their_own():
     for _ in range(200):
         record(Optimizer())
     assert accountant.history == [(1.0, 0.05, 200, 4)]
-    exact = fa.epsilon(fa.Gaussian(1.0).poisson(0.05, draws=4) * 200, delta=1e-5)
+    exact = fa.epsilon(fa.Gaussian(1.0).poisson(drawn(0.05), draws=4) * 200, delta=1e-5)
     assert accountant.get_epsilon(1e-5) == exact > 25.0
     assert fa.dpsgd.epsilon(noise_multiplier=1.0, sample_rate=0.2, steps=200, delta=1e-5) < 22.0
     again = fast.FastAccountant()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fastacct as fa
+from bench import limits
 from fastacct.plot.grids import MAP_CELLS
 from fastacct.reports.sections import LARGE_DELTA, WEAK
 from tests.docs.test_figures import RUN, agrees
@@ -47,6 +48,19 @@ def wrong_of(accountant):
     """Answers on the wrong side, in the table that bench.conformance wrote."""
     row = re.search(rf"(?m)^\| {accountant} \|.*", (ROOT / "docs/backends/conformance.md").read_text())[0].split("|")
     return int(row[4].strip(" *")), int(row[3])
+
+
+def of_24_bits(length):
+    """What Opacus' rounding of the rate adds to epsilon, in percent."""
+    run = {"noise_multiplier": 1.0, "steps": length, "delta": 1e-6}
+    rates = 1 / length, -(-(2**24) // length) / 2**24
+    plain, drawn = (fa.dpsgd.epsilon(sample_rate=rate, **run) for rate in rates)
+    return 100.0 * (drawn / plain - 1.0)
+
+
+def users(size):
+    """Of so many examples each: 5 epochs of 10,000 examples, as compute_dp_sgd_privacy counts their steps."""
+    return (fa.Gaussian(1.0).poisson(64 / 10_000) * 782).group(size)
 
 
 def margin(queries, beta, epsilon=1.0):
@@ -101,6 +115,11 @@ FIGURES = [
         "docs/howto/opacus.md",
         r"PRV is in (\d+) of (\d+), and GDP in (\d+)\.",
         lambda: [*wrong_of("Opacus prv"), wrong_of("Opacus gdp")[0]],
+    ),
+    (
+        "docs/howto/opacus.md",
+        r"1,000 batches that adds (.*) % to epsilon, in one of 50,000 batches (.*) %",
+        lambda: [of_24_bits(1000), of_24_bits(50_000)],
     ),
     ("docs/reports.md", r"attacks that recognize more than (\d+) % of the records", lambda: [100 * WEAK]),
     ("docs/reports.md", r"Take a delta of at most a (tenth) of 1 / records", lambda: [LARGE_DELTA]),
@@ -176,6 +195,31 @@ FIGURES = [
         lambda: [fa.dpsgd.noise_multiplier(epsilon=2.0, sample_rate=0.01, steps=1000, delta=1e-5)],
     ),
     (
+        "docs/backends/tf_privacy.md",
+        r"\| 6.425 \| (.*) \|\n.*\| inf \| (.*) \|",
+        lambda: [up(fa.epsilon(users(size), delta=1e-6), 3) for size in (3, 10)],
+    ),
+    (
+        "docs/course/1_what_privacy_means.md",
+        r"`fa.epsilon\(count \* 100, delta=1e-6\)` is (.*)\.\n",
+        lambda: [up(fa.epsilon(fa.Laplace(1.0) * 100, delta=1e-6), 1)],
+    ),
+    (
+        "docs/course/3_composition.md",
+        r"(4.*) is the smallest epsilon that is true for all mechanisms that are 0.1-DP",
+        lambda: [pure(0.1, 100)],
+    ),
+    (
+        "docs/course/4_renyi_zcdp_gdp.md",
+        r"The losses of one release have mean (.*) and variance (.*)\. ",
+        lambda: [(loss := fa.privacy_loss(fa.Gaussian(5.0))).mean.upper, loss.variance.upper],
+    ),
+    (
+        "docs/sweeps.md",
+        r"two cores compute (1e7) exact cells \((\d+) noise multipliers, (\d+) rates, (\d+) .*, (\d+) deltas\)",
+        lambda: [250 * 100 * 40 * 10, 250, 100, 40, 10],
+    ),
+    (
         "docs/backends/riskcal.md",
         r"1.02512, in 15 s \| (.*), in",
         lambda: [fa.calibrate(lambda noise: fa.Gaussian(noise).poisson(0.002) * 10_000, advantage=0.1)],
@@ -190,3 +234,12 @@ def test_a_sentence_has_the_figures_of_its_call(page, sentence, found):
     assert said, sentence
     for printed, value in zip(said.groups(), found(), strict=True):
         assert agrees(TENTH.get(printed, printed), value), (printed, value)
+
+
+def test_the_table_of_limits_has_the_questions_of_its_command():
+    table = limits.PAGE.read_text().split(limits.MARK)[1]
+    rows = [row.strip("| ").split(" | ")[:2] for row in table.splitlines() if row.startswith("| ")][1:]
+    assert rows == [[name, f"{count:,}"] for name, count, _ in limits.ROWS]
+    mean, *_, certified = limits.PAGE.read_text().split(limits.MARK)[1].splitlines()[3].split(" | ")[2:]
+    said = re.search(r"from 0.3 on (\S+ %) are, in (\S+) ms", (ROOT / "README.md").read_text())
+    assert (said[1], float(said[2])) == (certified.strip(" |"), float(mean.removesuffix(" us")) / 1000)

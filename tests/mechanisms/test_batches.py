@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 from functools import cache
 
 import numpy as np
@@ -316,3 +317,13 @@ def test_two_members_of_different_cyclic_groups_are_at_most_two_that_share_each_
     shared = fa.Gaussian(1.5).poisson(0.3).group(2) * 4
     apart = fa.Gaussian(1.5).poisson(0.3) * 8
     assert fa.delta(apart, epsilon=epsilon) <= fa.delta_lower(shared, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "zero_out"])
+def test_noise_beyond_what_squares_hold_is_known_from_above_and_at_once(neighbors):
+    batch = fa.Gaussian(1e120).fixed_size(100, 100) * 3
+    start = time.process_time()
+    lower, upper, _ = fa.delta_bounds(batch, epsilon=0.1, neighbors=neighbors, threads=1)
+    assert lower == 0.0 < upper < 1e-300
+    assert fa.epsilon(batch, delta=1e-6, neighbors=neighbors, threads=1) == 0.0
+    assert time.process_time() - start < 5.0

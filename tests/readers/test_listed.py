@@ -100,3 +100,25 @@ def test_sums_of_three_losses_are_all_sums(count, infinite, off):
         assert found.lower <= truth * (1.0 + 1e-14)
         assert truth * (1.0 - 1e-14) <= found.upper
         assert found.upper - found.lower <= 2.1 * count * abs(off) + 1e-12
+
+
+@pytest.mark.parametrize("size", [41, 90, 160])
+def test_three_releases_of_many_losses_are_listed_with_all_their_rounding(size):
+    """Against all ordered triples in 64 bits."""
+    rng = np.random.default_rng(size)
+    mass, loss = rng.dirichlet(np.ones(size)), rng.normal(0.0, 2.0, size)
+    side = Atoms(loss, np.zeros(size), mass)
+    reader = Listed.of([Part(side, side, 3)])
+    many, chance = np.longdouble(loss), np.longdouble(mass)
+    sums = (many[:, None, None] + many[:, None] + many).ravel()
+    product = (chance[:, None, None] * chance[:, None] * chance).ravel()
+    for epsilon in (0.0, 1.5, 6.0):
+        truth = (product * -np.expm1(np.minimum(epsilon - sums, 0.0))).sum()
+        found = reader.delta(epsilon)
+        assert found.lower <= truth <= found.upper <= found.lower * (1.0 + 1e-11)
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 10**15), (2, 2**20), (19, 10**6), (10**4, 10**9), (184, 3)])
+def test_it_is_known_at_once_that_sums_are_too_many(size, count):
+    side = Atoms(np.arange(size, dtype=np.float64), np.zeros(size), np.full(size, 1.0 / size))
+    assert Listed.of([Part(side, side, count)]) is None

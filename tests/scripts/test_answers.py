@@ -11,7 +11,7 @@ from fastacct.scripts.answers import check
 HERE = Path(__file__).parent
 SCRIPTS = {
     one["name"]: one
-    for name in ("before.toml", "look_alike.toml", "detours.toml")
+    for name in ("before.toml", "look_alike.toml", "detours.toml", "tutorials.toml")
     if (HERE / name).exists()
     for one in tomllib.loads((HERE / name).read_text("utf-8"))["scripts"]
 }
@@ -22,7 +22,7 @@ def bounds(number):
     run = dict(number)
     length = run.pop("length", None)
     if length:
-        run |= {"sample_rate": 1 / length, "steps": run.pop("passes") * int(1 / (1 / length))}
+        run |= {"sample_rate": -(-(2**24) // length) / 2**24, "steps": run.pop("passes") * int(1 / (1 / length))}
     return fa.dpsgd.epsilon_bounds(**run)
 
 

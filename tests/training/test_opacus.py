@@ -10,14 +10,14 @@ pytest.importorskip("opacus", reason="the extra opacus is not installed")
 from opacus import PrivacyEngine  # noqa: E402
 
 from fastacct.training.opacus import Guard  # noqa: E402
-from tests.compat.test_opacus import own_registry, registered  # noqa: E402, F401
+from tests.compat.test_opacus import drawn, own_registry, registered  # noqa: E402, F401
 from tests.compat.test_opacus_training import shuffled_bounds, train, training  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def poisson(steps):
-    return fa.dpsgd.epsilon(noise_multiplier=1.5, sample_rate=0.1, steps=steps, delta=1e-5)
+    return fa.dpsgd.epsilon(noise_multiplier=1.5, sample_rate=drawn(0.1), steps=steps, delta=1e-5)
 
 
 def test_each_step_has_the_epsilon_of_its_engine():

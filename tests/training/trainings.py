@@ -41,7 +41,8 @@ def steps_of(run: dict[str, Any]) -> Callable[[int], float]:
 
 EPSILON: dict[str, Callable[[int], float]] = {
     **dict.fromkeys(("huggingface", "lightning", "keras"), passes),
-    **dict.fromkeys(("opacus", "jax"), steps_of(POISSON)),
+    "jax": steps_of(POISSON),
+    "opacus": steps_of({**POISSON, "sample_rate": -(-(2**24) // PASS) / 2**24}),  # uniform numbers of 24 bits
     "flower": steps_of(CLIENTS),
     "nvflare": steps_of(FULL),
 }

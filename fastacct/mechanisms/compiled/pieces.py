@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
-from fastacct.losses.pieces import PANEL, Lost, Pieces, Table
+from fastacct.losses.pieces import NO_ATOMS, NO_PANELS, Lost, Pieces, Table
 from fastacct.mechanisms.compiled.table import at_nodes, cut_evenly, locked
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def pieces_at(made: Compiled) -> Pieces | None:
         if (moved > 4.0 * rule[..., 2] + 1e4 * (1.0 + np.abs(rising))).any():
             return None
         rule[..., 0], rule[..., 2] = rising, rule[..., 2] + moved  # rounding that is in no order costs sorting
-    none = np.zeros((0, 4)), np.zeros((0, PANEL))
+    none = NO_ATOMS, NO_PANELS
     p, q = ((0.0, 0.0 if largest < np.inf else _BEYOND) for _, largest in made.largest_loss)
     table = Table(locked(np.ascontiguousarray(points.reshape(-1, 4))), locked(np.ascontiguousarray(slices)), missed)
     return Pieces(*none, table, Lost(p, q))

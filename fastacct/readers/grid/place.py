@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING
-from fastacct.losses.loss import Weighted, log_moment
+from fastacct.losses.loss import Part, Weighted, log_moment
 from fastacct.readers.grid.window import Lower, Window
+
+_MOST_SHARES: Final = 1000
 
 
 class Place(NamedTuple):
@@ -57,13 +59,31 @@ def floor_of(sketch: Weighted, tilt: float, log_budget: float) -> float:
     return float(loss[few[-1] + 1]) if few.size else -math.inf
 
 
-def common_divisor(shared: float, lattice: float | None) -> float:
+def shared_spacing(parts: Sequence[Part]) -> tuple[float, int]:
+    """The largest spacing of which lattices are multiples, those of what occurs most first, and how many releases have
+    losses that it rounds."""
+    largest, shared, n_rounded = 0.0, math.inf, 0
+    for part in sorted(parts, key=lambda part: -part.count):
+        atoms = [loss.as_atoms() for loss in (part.upper, part.lower)]
+        if all(one is not None and one.loss.size < 2 for one in atoms):
+            continue
+        found = shared
+        for loss in (part.upper, part.lower):
+            found = _common_divisor(found, loss.lattice)
+        largest = largest or found
+        is_held = found > largest / _MOST_SHARES
+        shared = found if is_held else shared
+        n_rounded += 0 if is_held and None not in atoms else part.count
+    return (shared if n_rounded or shared < math.inf else 1.0), n_rounded
+
+
+def _common_divisor(shared: float, lattice: float | None) -> float:
     """The largest divisor of a spacing of which a lattice is a multiple, up to rounding; 0 where there is none."""
     if lattice is None or not shared:
         return 0.0
     if shared == math.inf:
         return lattice
-    share = Fraction(lattice / shared).limit_denominator(1000)
+    share = Fraction(lattice / shared).limit_denominator(_MOST_SHARES)
     if abs(float(share) * shared - lattice) > 8.0 * ROUNDING * lattice:
         return 0.0
     return shared / share.denominator

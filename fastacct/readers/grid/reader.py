@@ -22,13 +22,14 @@ from fastacct.losses.loss import (
     Moment,
     OutOfReachError,
     Part,
+    Saddle,
     log_moment,
     saddle_after,
     weighted,
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.place import Asked, Place, common_divisor, floor_of, more_levels, moved_up
+from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels, moved_up, shared_spacing
 from fastacct.readers.grid.window import Lower, Window
 
 _SMALLEST_TAIL: Final = 1e-299
@@ -47,7 +48,6 @@ _HOPELESS: Final = 4
 _PART: Final = 8.0
 """Where atoms' two sides differ by more than the tolerance, the grid adds such a part of that."""
 _MOST_LEVELS: Final = 60
-_MOST_SHARES: Final = 1000.0
 _COARSER: Final = 10
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
@@ -111,6 +111,28 @@ class Grid:
             return self._with_ends.epsilon(delta)
         return self._refined(asked)
 
+    @property
+    def is_rounded(self) -> bool:
+        """Whether some losses are not on the points of one lattice."""
+        return self._shared[1] > 0
+
+    def tilt_of(self, delta: float) -> tuple[float, float]:
+        """The tilt at the saddle point of a delta, and epsilon there, roughly."""
+        if not self._whole or delta - self._infinite <= _SMALLEST_TAIL:
+            raise OutOfReachError("no finite loss decides")
+        return self._saddle(delta)[:2]
+
+    def tilt_at(self, epsilon: float) -> float:
+        """The tilt at the saddle point of an epsilon."""
+        if not self._whole or epsilon >= self._top:
+            raise OutOfReachError("no finite loss is so large")
+        return saddle_after(self._whole, lambda saddle: saddle.epsilon < epsilon).tilt
+
+    def _saddle(self, delta: float) -> Saddle:
+        rest = delta - self._infinite
+        log_delta = math.log(rest) if rest > _SMALLEST_TAIL else -690.0
+        return saddle_after(self._whole, lambda saddle: saddle.log_delta > log_delta)
+
     @cached
     def _with_ends(self) -> Grid:
         """The same with losses that hardly ever occur."""
@@ -138,16 +160,12 @@ class Grid:
         """The place next to the saddle point of a delta, and how many times as wide an epsilon may be in log delta."""
         if not self._whole:
             return 0, 1.0
-        rest = delta - self._infinite
-        log_delta = math.log(rest) if rest > _SMALLEST_TAIL else -690.0
-        saddle = saddle_after(self._whole, lambda saddle: saddle.log_delta > log_delta)
+        saddle = self._saddle(delta)
         return self._index(saddle.tilt), max(saddle.tilt * saddle.epsilon, 1e-3)
 
     def _at(self, epsilon: float) -> int:
         """The place next to the saddle point of an epsilon; the first one beyond all finite losses."""
-        if not self._whole or epsilon >= self._top:
-            return 0
-        return self._index(saddle_after(self._whole, lambda saddle: saddle.epsilon < epsilon).tilt)
+        return self._index(self.tilt_at(epsilon)) if self._whole and epsilon < self._top else 0
 
     def _refined(self, asked: Asked) -> Found:
         """Ever finer grids, until the bounds are within the tolerance, relative to the upper one or the floor.
@@ -364,8 +382,9 @@ class Grid:
         made = Composition([(one.dots if one.rest.any() else one.below, n) for one, n in found], False)
         window = made.window(tilt, place.log_budget, _MAX_POINTS)
         window = replace(window, slack=(window.slack + away) * (1.0 + 1e-9))
-        rarely = math.exp(place.log_budget) * (1.0 + 1e-9)
-        return Lower(window, rarely, made.moment(tilt).value + made.moment_error(tilt))
+        return Lower(
+            window, math.exp(place.log_budget) * (1.0 + 1e-9), made.moment(tilt).value + made.moment_error(tilt)
+        )
 
     def _spacing_at(self, place: Place, level: int) -> tuple[float, bool]:
         """The spacing of a level, one that atoms share if there is one; and whether a finer one would not help."""
@@ -380,18 +399,4 @@ class Grid:
 
     @cached
     def _shared(self) -> tuple[float, int]:
-        """The largest spacing of which lattices are multiples, those of what occurs most first, and how many releases
-        have losses that it rounds."""
-        largest, shared, n_rounded = 0.0, math.inf, 0
-        for part in sorted(self._parts, key=lambda part: -part.count):
-            atoms = [loss.as_atoms() for loss in (part.upper, part.lower)]
-            if all(one is not None and one.loss.size < 2 for one in atoms):
-                continue
-            found = shared
-            for loss in (part.upper, part.lower):
-                found = common_divisor(found, loss.lattice)
-            largest = largest or found
-            is_held = found > largest / _MOST_SHARES
-            shared = found if is_held else shared
-            n_rounded += 0 if is_held and None not in atoms else part.count
-        return (shared if n_rounded or shared < math.inf else 1.0), n_rounded
+        return shared_spacing(self._parts)

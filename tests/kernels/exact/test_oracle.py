@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import re
 from functools import partial
 from pathlib import Path
 
@@ -59,6 +60,12 @@ def test_width_of_delta(readings):
     assert (widths[within] <= 1e-9).mean() >= 0.985
     assert (widths[within] <= 4e-9).mean() >= 0.995
     assert (widths <= 1e-6).all()
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    assert f"truth at {len(widths):,} points" in readme
+    for limit, percent in re.findall(r"(?m)^\| at most (\S+) \| (\S+) % \|$", readme):
+        assert float(percent) == pytest.approx(
+            100.0 * (widths <= float(limit)).mean(), abs=0.2
+        )  # kernels of other processors round elsewhere
 
 
 def test_epsilon_brackets_the_point_of_the_oracle(readings):

@@ -1,0 +1,230 @@
+"""Sums of atoms beside a Gaussian so small that it hardly matters: by a finite Fourier sum, without a grid of losses.
+
+Who also sees a release of N(s, 1) against N(0, 1) sees no less, so its delta D is an upper bound; a lower one is
+
+    D(eps) - K (p D(eps - h) + (1 - p) D(eps + h) - D(eps)),    p = 1/(1 + exp(-h)),  h = 1.5 s.
+
+All three are integrals of exp(-s^2 t^2/2) times what is bounded (proof and ledger: docs/algorithms/smoothed.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct.core.bounds import Found, Status, judged
+from fastacct.core.inputs import ROUNDING, Cells
+from fastacct.core.search import boundary, excess
+from fastacct.losses.loss import Atoms, OutOfReachError, Part, composed, log_moment, weighted
+from fastacct.readers.grid.reader import Grid
+
+_MOST_ATOMS: Final = 1 << 12
+_MOST_POINTS: Final = 1 << 20
+_MOST_PAIRS: Final = 4e8
+"""Of points and atoms: about a nanosecond each."""
+_LAST: Final = 24.0
+"""s^2 t^2/2 at the last point."""
+_OUT: Final = 34.0
+"""Log of how little of the tilted mass is further out than the period on either side."""
+_WIDE: Final = 1.5
+_HEIGHT: Final = 1.05
+"""Of what the Gaussian adds, over the sum of three points: 1.0488 at most."""
+_RATIO: Final = 1.25
+"""Of one tilt to the next."""
+_STEPS: Final = np.geomspace(2.0**-7, 2.0**6, 14)
+_KEPT: Final = 8
+
+Wave = NDArray[np.complex128]
+
+
+class Smoothed:
+    """Delta and epsilon of one direction of a job of atoms; where this takes more work than a grid, by that grid."""
+
+    def __init__(self, parts: Sequence[Part], grid: Grid, tolerance: float) -> None:
+        self._grid, self._tolerance = grid, tolerance
+        self._sides = [[(_known(part, is_upper), part.count) for part in parts] for is_upper in (False, True)]
+        self._kept: dict[tuple[int, int], tuple[_Sum, _Sum]] = {}
+
+    @staticmethod
+    def is_possible(parts: Sequence[Part], grid: Grid) -> bool:
+        """Whether all losses are atoms, not too many, that a grid would round."""
+        atoms = [one.as_atoms() for part in parts for one in (part.upper, part.lower)]
+        return all(one is not None and 0 < one.loss.size <= _MOST_ATOMS for one in atoms) and grid.is_rounded
+
+    def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
+        """An upper bound of the answer that takes little time."""
+        return self._grid.at_most(quantity, target)
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta at `epsilon`."""
+        try:
+            lower, upper = self._sums(self._grid.tilt_at(epsilon), 1.0)
+        except OutOfReachError:
+            return self._grid.delta(epsilon)
+        found = judged(lower.below(epsilon), upper.above(epsilon), 1.0)
+        return found if found.status == Status.TIGHT else self._grid.delta(epsilon)
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 with this delta."""
+        try:
+            tilt, place = self._grid.tilt_of(delta)
+            lower, upper = self._sums(tilt, max(tilt * place, 1e-3))
+            slope = -tilt * place
+            low = boundary(lambda at: -excess(lower.below(at), delta), None, "epsilon", start=place, slope=-slope)
+            high = boundary(lambda at: excess(upper.above(at), delta), None, "epsilon", start=place, slope=slope)
+        except ValueError:  # this needs too many points, or epsilon is next to 0
+            return self._grid.epsilon(delta)
+        found = judged(low, high, math.inf)
+        return found if found.status == Status.TIGHT else self._grid.epsilon(delta)
+
+    def _sums(self, tilt: float, ease: float) -> tuple[_Sum, _Sum]:
+        """From below and from above, with so small a Gaussian that log delta is `ease` times the tolerance wide."""
+        if not 1e-6 < tilt < 1e6:
+            raise OutOfReachError("no tilt suits a finite sum")
+        index = round(math.log(tilt) / math.log(_RATIO))
+        tilt = _RATIO**index
+        level = math.floor(2.0 * math.log2(self._tolerance * ease / (2.5 * tilt * (1.0 + tilt))))
+        if (index, level) not in self._kept:
+            made = [_Sum(side, tilt, 2.0 ** (0.5 * min(level, -8))) for side in self._sides]
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            self._kept[index, level] = made[0], made[1]
+        return self._kept[index, level]
+
+
+def _known(part: Part, is_upper: bool) -> Atoms:
+    """Losses and masses of a side, errors included."""
+    side, source = (1.0, part.upper.as_atoms()) if is_upper else (-1.0, part.lower.as_atoms())
+    assert source is not None
+    loss = source.loss + side * (source.loss_error + source.slack + 4.0 * ROUNDING * np.abs(source.loss))
+    keep = source.mass > 0.0
+    return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=source.infinite)
+
+
+class _Sum:
+    """A Fourier sum at one tilt, for any epsilon near it: points (a B + b) spacing, in A rows of B."""
+
+    def __init__(self, parts: Sequence[tuple[Atoms, int]], tilt: float, variance: float) -> None:
+        self._parts, self._tilt, self._variance = parts, tilt, variance
+        self._n_releases = sum(n for _, n in parts)
+        self._weighted = [(n, *weighted(one, n)[1:]) for one, n in parts]
+        self._largest = math.fsum(n * float(np.abs(one.loss).max(initial=0.0)) for one, n in parts)
+        if not all(one.loss.size for one, _ in parts):
+            raise OutOfReachError("there is no finite loss")
+        width = math.sqrt(log_moment(self._weighted, tilt).variance + variance)
+        self._steps = [float(step) / width for step in _STEPS]
+        self._here = self._most(tilt)
+        self._right = [self._most(tilt + step) for step in self._steps]
+        self._left = [self._most(-1.0 - step) for step in self._steps]
+        right = min((most - self._here + _OUT) / step for most, step in zip(self._right, self._steps, strict=True))
+        left = max((self._here - self._most(tilt - step) - _OUT) / step for step in self._steps)
+        self._period = (right - left) * (1.0 + 1e-9)
+        self._spacing = 2.0 * math.pi / self._period
+        points = math.sqrt(2.0 * _LAST / variance) / self._spacing + 2.0
+        if not (points * sum(one.loss.size for one, _ in parts) < _MOST_PAIRS and points < _MOST_POINTS):
+            raise OutOfReachError("a finite sum needs too many points")
+        self._columns = 1 << math.ceil(0.5 * math.log2(points))
+        self._rows = math.ceil(points / self._columns)
+        self._fill()
+
+    def _log_moment(self, tilt: float) -> tuple[float, float]:
+        """log E exp(tilt (S + W)), and by how much it may be off."""
+        value = log_moment(self._weighted, tilt).value + 0.5 * self._variance * tilt * (1.0 + tilt)
+        return value, ROUNDING * (8.0 * abs(tilt) * self._largest + 4000.0 * self._n_releases + 8.0 * abs(value) + 8.0)
+
+    def _most(self, tilt: float) -> float:
+        """From above."""
+        return math.fsum(self._log_moment(tilt))
+
+    def _phases(self, x: Cells) -> tuple[Wave, Wave]:
+        """exp(i t x) at the first point of each row, and from there to each column."""
+        starts, offsets = (np.arange(n, dtype=np.float64) for n in (self._rows, self._columns))
+        at = starts * self._columns * self._spacing, offsets * self._spacing
+        return np.exp(1j * np.multiply.outer(at[0], x)), np.exp(1j * np.multiply.outer(at[1], x))
+
+    def _fill(self) -> None:
+        """The transform of the sum at all points, times that of the payoff, and a bound of its error."""
+        tilt, v = self._tilt, self._variance
+        t = (np.arange(self._rows * self._columns) * self._spacing).reshape(self._rows, self._columns)
+        wave, log_most, relative = np.ones(t.shape, dtype=np.complex128), np.zeros(t.shape), np.zeros(t.shape)
+        scales = []
+        for (one, n), (_, loss, log_mass) in zip(self._parts, self._weighted, strict=True):
+            scale = log_moment([(1, loss, log_mass)], tilt).value
+            half = 0.5 * (tilt * one.loss - scale)
+            weight = one.mass * np.exp(half) * np.exp(half)
+            rows, columns = self._phases(one.loss)
+            factor = np.einsum("aj,bj->ab", rows * weight, columns)
+            off = float(np.sum(weight * (4.0 * np.abs(tilt * one.loss) + 2.0 * abs(scale) + 24.0)))
+            reach = float(np.sum(weight * np.abs(one.loss)))
+            error = ROUNDING * (off + 32.0 + one.loss.size + 3.0 * reach * t) * (1.0 + 1e-6) + 1e-300
+            most = np.abs(factor) * (1.0 + 1e-14) + error
+            log_most += n * np.log(most)
+            relative += n * error / most
+            wave *= composed(factor, n, np.multiply)
+            scales.append(n * scale)
+        square, turn, z = tilt * (1.0 + tilt) - t * t, t * (1.0 + 2.0 * tilt), tilt + 1j * t
+        payoff = np.exp(0.5 * v * square) * np.exp(0.5j * v * turn) / (z * (z + 1.0))
+        size = np.abs(payoff) * np.exp(log_most) * (1.0 + 1e-9 + 8.0 * ROUNDING * self._n_releases)
+        powers = 4.0 * (self._n_releases + len(scales)) + 8.0 * v * (tilt * (1.0 + tilt) + t * t + turn) + 64.0
+        self._wave = wave * payoff
+        self._wave[0, 0] *= 0.5
+        self._error = float(np.sum(size * (relative * (1.0 + 1e-6) + ROUNDING * powers)))
+        self._size, self._turned, self._last = float(np.sum(size)), float(np.sum(size * t)), float(t[-1, -1])
+        self._scale, self._scales = math.fsum(scales), math.fsum(map(abs, scales))
+
+    def _smooth(self, epsilon: float) -> tuple[float, float]:
+        """Bounds of what finite losses add to delta beside the Gaussian."""
+        tilt, v, period = self._tilt, self._variance, self._period
+        if not (exponent := self._scale - tilt * epsilon) < 700.0:  # far on the left of where this tilt tells anything
+            return -math.inf, math.inf
+        rows, columns = self._phases(np.array([-epsilon]))
+        total = float(np.sum(np.einsum("ab,b->a", self._wave, columns[:, 0]) * rows[:, 0]).real)
+        each = 3.0 * abs(epsilon) * self._turned + (64.0 + self._rows + self._columns) * self._size
+        unit = self._spacing / math.pi * math.exp(exponent)
+        off = ROUNDING * (8.0 * (self._scales + tilt * abs(epsilon)) + 64.0)
+        error = unit * ((self._error + ROUNDING * each) * (1.0 + 1e-6) + off * abs(total))
+        # beyond the last point
+        most = self._here - tilt * epsilon - 0.5 * v * self._last**2
+        error += math.exp(min(most, 700.0)) / (math.pi * v * self._last**3)
+        # of the periods on the right Chernoff's bounds; on the left all is in the money, but for such a bound
+        beyond = below = math.inf
+        for step, right, left in zip(self._steps, self._right, self._left, strict=True):
+            beyond = min(beyond, _geometric(right - (tilt + step) * epsilon, step * period))
+            below = min(below, _geometric(left + (1.0 + step) * epsilon, (tilt + 1.0 + step) * period))
+        known = 0.0
+        for sign, power, rate in ((1.0, 0.0, tilt), (-1.0, -1.0, tilt + 1.0)):
+            log_mass, off = self._log_moment(power)
+            part = _geometric(log_mass - power * epsilon, rate * period)
+            known += sign * part
+            error += part * (
+                off + 1e-15 * (rate * period * (1.0 + 1.0 / -math.expm1(-rate * period)) + abs(epsilon) + 64.0)
+            )
+        error = error * (1.0 + 1e-12) + 1e-15 * abs(unit * total)
+        return unit * total - known - error - (beyond + below) * (1.0 + 1e-12), unit * total - known + error
+
+    def above(self, epsilon: float) -> float:
+        """An upper bound of delta of these atoms."""
+        return min(1.0, (self._smooth(epsilon)[1] + self._lost) * (1.0 + 1e-14))
+
+    def below(self, epsilon: float) -> float:
+        """A lower bound."""
+        h = _WIDE * math.sqrt(self._variance)
+        share, low = 1.0 / (1.0 + math.exp(-h)), self._smooth(epsilon)[0]
+        near, far = self._smooth(epsilon - h)[1], self._smooth(epsilon + h)[1]
+        added = _HEIGHT * math.exp(1.5 * h + 0.125 * self._variance) * (share * near + (1.0 - share) * far - low)
+        rounding = 1e-15 * (8.0 + (1.0 + self._tilt) * (1.0 + abs(epsilon))) * near
+        return max(0.0, low - max(added, 0.0) * (1.0 + 1e-12) - rounding + self._lost * (1.0 - 1e-14))
+
+    @property
+    def _lost(self) -> float:
+        """The mass of an infinite loss."""
+        return -math.expm1(math.fsum(n * math.log1p(-min(one.infinite, 1.0 - 1e-16)) for one, n in self._parts))
+
+
+def _geometric(log_first: float, rate: float) -> float:
+    """The sum over j >= 1 of exp(log_first - j rate)."""
+    return math.exp(min(log_first - rate, 700.0)) / -math.expm1(-rate)

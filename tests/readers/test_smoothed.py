@@ -1,0 +1,184 @@
+"""Sums of atoms beside a small Gaussian: every entry of the ledger is needed, and both bounds hold."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastacct as fa
+from fastacct.core.inputs import Cells
+from fastacct.losses.loss import Atoms, OutOfReachError
+from fastacct.readers import smoothed
+from fastacct.readers.smoothed import Smoothed, _Sum
+from tests.grids import part
+
+LOSS, MASS = np.array([-0.3137, 0.1742, 0.6059]), np.array([0.3, 0.45, 0.25])
+
+
+def atoms(loss: Cells, mass: Cells, infinite: float = 0.0) -> Atoms:
+    return Atoms(loss, np.zeros(loss.size), mass, infinite=infinite)
+
+
+def all_sums(parts: list[tuple[Atoms, int]], epsilon: float) -> float:
+    """Delta of finite losses, by every sum."""
+    loss, mass = np.zeros(1), np.ones(1)
+    for one, n in parts:
+        for _ in range(n):
+            loss, mass = np.add.outer(loss, one.loss).ravel(), np.multiply.outer(mass, one.mass).ravel()
+    return math.fsum((mass * -np.expm1(np.minimum(epsilon - loss, 0.0))).tolist())
+
+
+PARTS = [(atoms(LOSS, MASS), 5), (atoms(np.array([-0.2119, 0.2713]), np.array([0.55, 0.45])), 3)]
+
+
+@pytest.mark.parametrize("tilt", [0.3, 2.0, 9.0])
+@pytest.mark.parametrize("s", [0.1, 0.01, 1e-3])
+def test_both_bounds_hold_at_any_tilt_beside_any_gaussian(tilt, s):
+    made = _Sum(PARTS, tilt, s * s)
+    for epsilon in (-0.4, 0.0, 0.5, 1.1032, 2.0, 3.2, 3.9):
+        truth = all_sums(PARTS, epsilon)
+        assert made.below(epsilon) <= truth * (1.0 + 1e-13)
+        assert made.above(epsilon) >= truth * (1.0 - 1e-13)
+
+
+@pytest.mark.parametrize("s", [0.1, 0.01, 1e-4])
+@pytest.mark.parametrize("epsilon", [2.0 * 0.6059 + 3.0 * 0.1742 - 3.0 * 0.2119, 5.0 * 0.6059 + 3.0 * 0.2713 - 1e-5])
+def test_what_the_gaussian_adds_is_taken_away_from_below(epsilon, s):
+    """Next to a sum it adds something of the first order."""
+    truth, made = all_sums(PARTS, epsilon), _Sum(PARTS, 2.0, s * s)
+    assert made._smooth(epsilon)[0] > truth >= made.below(epsilon)
+
+
+def test_three_points_are_above_what_the_gaussian_adds():
+    """2 G <= 1.05 M of the proof, at places all over where either matters."""
+    h = mp.mpf(smoothed._WIDE)
+    with mp.workdps(30):
+        for i in range(80):
+            x = mp.mpf(i) / 10
+            g = mp.npdf(x) - x * mp.ncdf(-x)
+            m = mp.quad(lambda z, x=x: (h - abs(x - z)) * mp.npdf(z), [x - h, x, x + h])
+            assert 2 * g <= smoothed._HEIGHT * m
+            assert i or 2 * g > 1.0488 * m
+
+
+@pytest.mark.parametrize("out", [0.5, 2.0])
+def test_sums_of_other_periods_are_taken_away(monkeypatch, out):
+    monkeypatch.setattr(smoothed, "_OUT", out)
+    wrong = 0
+    for tilt in (0.4, 2.0):
+        made = _Sum(PARTS, tilt, 1e-4)
+        for epsilon in np.linspace(-0.5, 3.5, 17).tolist():
+            truth = all_sums(PARTS, epsilon)
+            assert made.below(epsilon) <= truth * (1.0 + 1e-13) <= made.above(epsilon) * (1.0 + 1e-12)
+            unit = made._spacing / math.pi * math.exp(made._scale - tilt * epsilon)
+            rows, columns = made._phases(np.array([-epsilon]))
+            whole = unit * float((np.einsum("ab,b->a", made._wave, columns[:, 0]) * rows[:, 0]).sum().real)
+            wrong += whole - unit * made._error > made._smooth(epsilon)[1]
+    assert wrong > 10
+
+
+def test_what_is_beyond_the_last_point_is_counted(monkeypatch):
+    exact = _Sum(PARTS, 2.0, 1e-4)
+    monkeypatch.setattr(smoothed, "_LAST", 0.3)
+    short = _Sum(PARTS, 2.0, 1e-4)
+    assert short._rows * short._columns < 0.5 * exact._rows * exact._columns
+    moved = 0
+    for epsilon in np.linspace(0.0, 3.0, 25).tolist():
+        (low, high), (least, most) = exact._smooth(epsilon), short._smooth(epsilon)
+        assert least <= low <= high <= most
+        moved += abs((least + most) - (low + high)) > 4.0 * (high - low)
+    assert moved > 5
+
+
+def test_phases_as_bad_as_their_bound_are_counted(monkeypatch):
+    """With a rounding of 1e-9 instead, and phases off by as much as is counted."""
+    places = (0.5, 1.103, 2.03)
+    exact = [_Sum(PARTS, 2.0, 1e-4)._smooth(epsilon) for epsilon in places]
+    phases = _Sum._phases
+    monkeypatch.setattr(smoothed, "ROUNDING", 1e-9)
+    monkeypatch.setattr(_Sum, "_phases", lambda self, x: phases(self, x * (1.0 + 2.9e-9)))
+    rough = _Sum(PARTS, 2.0, 1e-4)
+    for epsilon, (low, high) in zip(places, exact, strict=True):
+        least, most = rough._smooth(epsilon)
+        assert least <= low <= high <= most
+        assert abs(0.5 * (least + most) - 0.5 * (low + high)) > 5.0 * (high - low)  # without it, it would be outside
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-2.0, 2.0), st.floats(0.01, 1.0)), min_size=2, max_size=4),
+    st.integers(1, 6),
+    st.floats(0.05, 20.0),
+    st.floats(-9.0, -2.0),
+    st.floats(-1.0, 4.0),
+)
+def test_random_tables_are_inside_the_sum_over_all_outcomes(rows, count, tilt, log_s, epsilon):
+    loss, mass = np.array(rows).T
+    parts = [(atoms(loss, mass / mass.sum()), count)]
+    try:
+        made = _Sum(parts, tilt, math.exp(2.0 * log_s))
+    except OutOfReachError:
+        return
+    truth = all_sums(parts, epsilon)
+    assert made.below(epsilon) <= truth * (1.0 + 1e-12) + 1e-300
+    assert made.above(epsilon) >= truth * (1.0 - 1e-12)
+
+
+def test_two_hundred_thousand_releases_are_inside_the_binomial_sum():
+    n, p, high, low = 200_000, 0.2, 0.031, -0.0083
+    source = atoms(np.array([low, high]), np.array([1.0 - p, p]))
+    tilt, centre = 0.2, n * (p * high + (1.0 - p) * low)
+    made = _Sum([(source, n)], tilt, 1e-6)
+    with mp.workdps(40):
+        epsilon = mp.mpf(centre) + 9
+        terms = []
+        for k in range(38_000, 46_000):
+            z = epsilon - k * mp.mpf(high) - (n - k) * mp.mpf(low)
+            if z < 0:
+                log_mass = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+                log_mass += k * mp.log(mp.mpf(p)) + (n - k) * mp.log(mp.mpf(1.0 - p))
+                terms.append(-mp.exp(log_mass) * mp.expm1(z))
+        truth = float(mp.fsum(terms))
+    found = made.below(float(epsilon)), made.above(float(epsilon))
+    assert found[0] <= truth <= found[1] <= found[0] * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-11])
+def test_sampled_discrete_noise_meets_the_grid(delta):
+    parts = [part(fa.DiscreteGaussian(2.0).poisson(0.05).losses("remove").remove, 100)]
+    grid = smoothed.Grid(parts, 1e-6)
+    assert Smoothed.is_possible(parts, grid)
+    ours, theirs = Smoothed(parts, grid, 1e-6).epsilon(delta), smoothed.Grid(parts, 1e-6).epsilon(delta)
+    assert ours.status == fa.Status.TIGHT
+    assert ours.lower <= theirs.upper
+    assert theirs.lower <= ours.upper
+    back = Smoothed(parts, grid, 1e-6).delta(ours.upper)
+    assert back.lower <= delta
+    assert Smoothed(parts, grid, 1e-6).delta(ours.lower).upper >= delta
+
+
+def test_an_infinite_loss_is_counted_once():
+    source = atoms(LOSS, MASS * (1.0 - 1e-4), 1e-4)
+    made, lost = _Sum([(source, 4)], 2.0, 1e-6), -math.expm1(4 * math.log1p(-1e-4))
+    truth = all_sums([(source, 4)], 0.5) + lost
+    assert made.below(0.5) <= truth <= made.above(0.5) <= made.below(0.5) + 1e-4
+
+
+def test_a_target_has_the_same_bits_alone_and_among_others():
+    job = fa.DiscreteGaussian(2.0).poisson(0.05) * 100
+    deltas = np.geomspace(1e-9, 1e-3, 5)
+    found = fa.epsilon_bounds(job, delta=deltas, neighbors="add_remove")
+    for i in (0, 3):
+        alone = fa.epsilon_bounds(fa.DiscreteGaussian(2.0).poisson(0.05) * 100, delta=deltas[i], neighbors="add_remove")
+        assert (found.lower[i], found.upper[i]) == (alone.lower, alone.upper)
+    assert "finite sum" in str(fa.explain(job, delta=1e-5, neighbors="add_remove"))
+
+
+def test_losses_that_a_lattice_holds_stay_on_the_grid():
+    parts = [part(fa.DiscreteLaplace(3.0).losses("remove").remove, 100)]
+    assert not Smoothed.is_possible(parts, smoothed.Grid(parts, 1e-6))
