@@ -31,7 +31,7 @@ run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi 
 # Three tiers: tests/tools/tiers.py says which test is in which, by the seconds in tests/costs.json.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
-quick: $(STAMP)  ## while developing: of every test some cases of at most half a second, in 90 s on two cores
+quick: $(STAMP)  ## while developing: of every test some cases of at most 0.3 s, in 90 s on two cores
 	$(PYTEST) --tier=quick
 
 test: $(STAMP)   ## before a merge: all tests but form (lint, docs) and campaigns, in 10 minutes on two quiet cores

@@ -42,11 +42,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tier = config.getoption("--tier")
     if tier is None:
         return
-    table = costs.read()
+    ours = [one.nodeid for one in items if one.path.is_relative_to(costs.TESTS)]
+    homes, wanted = tiers.homes(ours, costs.read()), tiers.RUNS.get(tier, {tier})
     kept, left_out = [], []
     for one in items:
-        is_kept = not one.path.is_relative_to(costs.TESTS) or tiers.runs(tier, one.nodeid, table)
-        (kept if is_kept else left_out).append(one)
+        (kept if homes.get(one.nodeid, tier) in wanted else left_out).append(one)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
     if tier == "quick":

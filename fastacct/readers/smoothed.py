@@ -22,21 +22,19 @@ from fastacct.core.search import boundary, excess
 from fastacct.losses.loss import Atoms, OutOfReachError, Part, composed, log_moment, weighted
 from fastacct.readers.grid.reader import Grid
 
-_MOST_ATOMS: Final = 1 << 12
-_MOST_POINTS: Final = 1 << 20
 _MOST_PAIRS: Final = 4e8
-"""Of points and atoms: about a nanosecond each."""
+"""Of points and atoms: about a nanosecond each; what else is done at a point is worth a thousand."""
 _LAST: Final = 24.0
 """s^2 t^2/2 at the last point."""
 _OUT: Final = 34.0
 """Log of how little of the tilted mass is further out than the period on either side."""
-_WIDE: Final = 1.5
+_SHIFT: Final = 1.5
 _HEIGHT: Final = 1.05
 """Of what the Gaussian adds, over the sum of three points: 1.0488 at most."""
-_RATIO: Final = 1.25
+_NEXT_TILT: Final = 1.25
 """Of one tilt to the next."""
-_STEPS: Final = np.geomspace(2.0**-7, 2.0**6, 14)
-_KEPT: Final = 8
+_PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
+_KEPT: Final = 16
 
 Wave = NDArray[np.complex128]
 
@@ -51,9 +49,9 @@ class Smoothed:
 
     @staticmethod
     def is_possible(parts: Sequence[Part], grid: Grid) -> bool:
-        """Whether all losses are atoms, not too many, that a grid would round."""
+        """Whether all losses are atoms that a grid would round."""
         atoms = [one.as_atoms() for part in parts for one in (part.upper, part.lower)]
-        return all(one is not None and 0 < one.loss.size <= _MOST_ATOMS for one in atoms) and grid.is_rounded
+        return all(one is not None and one.loss.size for one in atoms) and grid.shared[1] > 0
 
     def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound of the answer that takes little time."""
@@ -85,8 +83,8 @@ class Smoothed:
         """From below and from above, with so small a Gaussian that log delta is `ease` times the tolerance wide."""
         if not 1e-6 < tilt < 1e6:
             raise OutOfReachError("no tilt suits a finite sum")
-        index = round(math.log(tilt) / math.log(_RATIO))
-        tilt = _RATIO**index
+        index = round(math.log(tilt) / math.log(_NEXT_TILT))
+        tilt = _NEXT_TILT**index
         level = math.floor(2.0 * math.log2(self._tolerance * ease / (2.5 * tilt * (1.0 + tilt))))
         if (index, level) not in self._kept:
             made = [_Sum(side, tilt, 2.0 ** (0.5 * min(level, -8))) for side in self._sides]
@@ -116,7 +114,7 @@ class _Sum:
         if not all(one.loss.size for one, _ in parts):
             raise OutOfReachError("there is no finite loss")
         width = math.sqrt(log_moment(self._weighted, tilt).variance + variance)
-        self._steps = [float(step) / width for step in _STEPS]
+        self._steps = [float(step) / width for step in _PROBES]
         self._here = self._most(tilt)
         self._right = [self._most(tilt + step) for step in self._steps]
         self._left = [self._most(-1.0 - step) for step in self._steps]
@@ -125,7 +123,7 @@ class _Sum:
         self._period = (right - left) * (1.0 + 1e-9)
         self._spacing = 2.0 * math.pi / self._period
         points = math.sqrt(2.0 * _LAST / variance) / self._spacing + 2.0
-        if not (points * sum(one.loss.size for one, _ in parts) < _MOST_PAIRS and points < _MOST_POINTS):
+        if not points * (1024.0 + sum(one.loss.size for one, _ in parts)) < _MOST_PAIRS:
             raise OutOfReachError("a finite sum needs too many points")
         self._columns = 1 << math.ceil(0.5 * math.log2(points))
         self._rows = math.ceil(points / self._columns)
@@ -212,7 +210,7 @@ class _Sum:
 
     def below(self, epsilon: float) -> float:
         """A lower bound."""
-        h = _WIDE * math.sqrt(self._variance)
+        h = _SHIFT * math.sqrt(self._variance)
         share, low = 1.0 / (1.0 + math.exp(-h)), self._smooth(epsilon)[0]
         near, far = self._smooth(epsilon - h)[1], self._smooth(epsilon + h)[1]
         added = _HEIGHT * math.exp(1.5 * h + 0.125 * self._variance) * (share * near + (1.0 - share) * far - low)

@@ -1,12 +1,17 @@
 """Bounds in the ledgers of the kernels' lines against direct sums in 80 bits: C programs of tests/kernels/sums.
 
     python -m tests.kernels.test_direct_sums --lines 3000 --seed 1    as many lines, of all kinds alike
+    python -m tests.kernels.test_direct_sums --store                  what the tests ask is run and stored
+
+What was printed is stored with a digest of the sources, headers of the kernels among them: where one of these has
+changed, or a rule is taken out, the programs are compiled and run.  A campaign runs them in any case.
 
 Lines are drawn with budgets that starve one part, so that its bound is put to the test.  A bound must hold, and its
 closest comparison must be no further from it than is said here: one that is infinite proves nothing.
 """
 
 import argparse
+import json
 import shutil
 import sys
 from functools import cache
@@ -16,7 +21,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from tests.compiled import compiled, printed
+from tests.compiled import compiled, digest, printed
 
 if shutil.which("cc") is None:
     pytest.skip("no C compiler named cc", allow_module_level=True)
@@ -24,6 +29,7 @@ if np.finfo(np.longdouble).nmant < 63:
     pytest.skip("no sums in 80 bits on this machine", allow_module_level=True)
 
 FOLDER = Path(__file__).parent / "sums"
+STORED = Path(__file__).parents[1] / "data" / "direct_sums.json"
 FLAGS = ["-std=gnu11", "-O1", "-fopenmp-simd", "-DFA_OPENMP_SIMD=1", "-fno-math-errno", "-ffp-contract=off"]
 KINDS = {  # and how many lines
     "sampled": 26,
@@ -37,6 +43,10 @@ KINDS = {  # and how many lines
 }
 SEED = 1
 SEEDS = {"few added steps": 10, "a replaced record": 5}  # whose few lines see every rule
+MOMENTS = [("moments", seed, 1000) for seed in (1, 2, 16)]
+LINES = {kind: ("line", i, SEEDS.get(kind, SEED), count) for i, (kind, count) in enumerate(KINDS.items())}
+ASKED = [*LINES.values(), *MOMENTS, PIECES := ("pieces", SEED, 100), EDGES := ("edges", SEED, 30)]
+"""Programs and their arguments."""
 
 
 def build(name):
@@ -45,10 +55,22 @@ def build(name):
     return compiled(FOLDER / f"{name}.c", flags, "", ["-lm"])
 
 
-def measure(program, *arguments):
+@cache
+def now(name):
+    """The digest of a program as its sources are."""
+    return digest(FOLDER / f"{name}.c", Path(fa.get_include()))
+
+
+@cache
+def stored():
+    """From programs with their arguments to the digest of what they were and the lines that they printed."""
+    return json.loads(STORED.read_text("utf-8")) if STORED.exists() else {}
+
+
+def read(lines):
     """{comparison: (how often, how often the bound was broken, the largest share of a bound that was needed)}."""
     found = {}
-    for line in printed(program, *arguments).splitlines():
+    for line in lines:
         if line.startswith("#"):
             print(line, file=sys.stderr)
         else:
@@ -57,11 +79,21 @@ def measure(program, *arguments):
     return found
 
 
+def run(name, *arguments):
+    """The lines that a program prints."""
+    return printed(build(name), *arguments).splitlines()
+
+
+def measure(*asked):
+    """What a program found, run or stored."""
+    kept = stored().get(" ".join(map(str, asked)), {})
+    return read(kept["printed"] if kept.get("sources") == now(asked[0]) else run(*asked))
+
+
 @pytest.fixture(scope="module")
 def lines():
     """From a kind to what was measured of a few of its lines."""
-    program = build("line")
-    return cache(lambda kind: measure(program, list(KINDS).index(kind), SEEDS.get(kind, SEED), KINDS[kind]))
+    return cache(lambda kind: measure(*LINES[kind]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,9 +142,9 @@ def test_bounds_of_lines_are_near(lines, name, least):
     assert max(lines(kind).get(name, (0, 0, 0.0))[2] for kind in KINDS) > least
 
 
-@pytest.mark.parametrize("seed", [1, 2, 16])
-def test_bounds_of_the_moments_of_mixtures_hold(seed):
-    found = measure(build("moments"), seed, 1000)
+@pytest.mark.parametrize("asked", MOMENTS, ids=[str(seed) for _, seed, _ in MOMENTS])
+def test_bounds_of_the_moments_of_mixtures_hold(asked):
+    found = measure(*asked)
     assert {name: one for name, one in found.items() if one[1]} == {}
     for name, least in (("loss", 0.05), ("log of P", 0.05), ("K", 0.02), ("K'", 0.01), ("K''", 0.01)):
         assert found[name][2] > least
@@ -123,7 +155,7 @@ def test_bounds_of_the_moments_of_mixtures_hold(seed):
 
 def test_bounds_of_losses_that_are_data_hold():
     """Laplace's losses, whole or sampled, either direction, with and without atoms, on meshes that are too coarse."""
-    found = measure(build("pieces"), SEED, 100)
+    found = measure(*PIECES)
     assert {name: one for name, one in found.items() if one[1]} == {}
     for name, least in (
         ("rule", 1e-3),
@@ -140,7 +172,7 @@ def test_bounds_of_losses_that_are_data_hold():
 
 def test_bounds_of_windows_on_losses_that_are_data_hold():
     """Of Gaussian losses above 0, samples with a replaced record, and samples: with a cap, a floor and a dip."""
-    found = measure(build("edges"), SEED, 30)
+    found = measure(*EDGES)
     assert {name: one for name, one in found.items() if one[1]} == {}
     for name, least in (
         ("rule", 1e-5),
@@ -157,18 +189,39 @@ def test_bounds_of_windows_on_losses_that_are_data_hold():
         assert found[name][2] > least
 
 
+@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: " ".join(map(str, asked)))
+def test_what_is_stored_is_printed_again(asked):
+    kept = stored()[" ".join(map(str, asked))]
+    assert kept["sources"] == now(asked[0]), "python -m tests.kernels.test_direct_sums --store"
+    before, after = read(kept["printed"]), read(run(*asked))
+    assert before.keys() == after.keys()
+    for name, (_, broken, most) in after.items():
+        assert broken == 0
+        assert most == pytest.approx(before[name][2], rel=0.05)  # libraries differ in last digits
+
+
+def store():
+    """Write what the tests ask."""
+    made = {" ".join(map(str, one)): {"sources": now(one[0]), "printed": run(*one)} for one in ASKED}
+    STORED.write_text(json.dumps(made, indent=0) + "\n", encoding="utf-8")
+    return 0
+
+
 def main(arguments=None):
     """Whether no bound was broken on so many random lines."""
     parser = argparse.ArgumentParser(description="Bounds of random lines against sums in 80 bits.")
     parser.add_argument("--lines", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--store", action="store_true", help="write what the tests ask to tests/data")
     options = parser.parse_args(arguments)
+    if options.store:
+        return store()
     kinds = list(KINDS)[:-1]  # the last one is a single line
     broken = 0
-    jobs = [(kind, build("line"), i, options.seed) for i, kind in enumerate(kinds)]
-    others = [(name, build(name), options.seed) for name in ("moments", "pieces", "edges")]
-    for kind, *command in [*jobs, *others]:
-        for name, (count, wrong, most) in measure(*command, options.lines // len(kinds)).items():
+    jobs = [(kind, "line", i, options.seed) for i, kind in enumerate(kinds)]
+    others = [(name, name, options.seed) for name in ("moments", "pieces", "edges")]
+    for kind, *asked in [*jobs, *others]:
+        for name, (count, wrong, most) in read(run(*asked, options.lines // len(kinds))).items():
             print(f"{kind:20} {name:48} {count:7} compared {wrong:4} broken, closest {most:.2g}", flush=True)
             broken += wrong
     return int(broken > 0)

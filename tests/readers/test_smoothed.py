@@ -56,7 +56,7 @@ def test_what_the_gaussian_adds_is_taken_away_from_below(epsilon, s):
 
 def test_three_points_are_above_what_the_gaussian_adds():
     """2 G <= 1.05 M of the proof, at places all over where either matters."""
-    h = mp.mpf(smoothed._WIDE)
+    h = mp.mpf(smoothed._SHIFT)
     with mp.workdps(30):
         for i in range(80):
             x = mp.mpf(i) / 10

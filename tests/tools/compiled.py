@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -32,6 +33,25 @@ def once(name: str, make: Callable[[Path], object]) -> Path:
             make(new)
             os.replace(new, made)
     return made
+
+
+def sources(source: Path, *folders: Path) -> list[Path]:
+    """A source and what it includes from its folder and these, directly or not; what the system has is left out."""
+    found = [source.resolve()]
+    for one in found:  # which grows
+        for name in re.findall(r'^\s*#\s*include\s+"(.+)"', one.read_text("utf-8"), re.MULTILINE):
+            path = next((path for folder in (one.parent, *folders) if (path := folder / name).exists()), None)
+            if path is not None and path.resolve() not in found:
+                found.append(path.resolve())
+    return found
+
+
+def digest(source: Path, *folders: Path) -> str:
+    """The same as long as a source and what it includes from these folders are, on every machine."""
+    whole = hashlib.sha256()
+    for one in sources(source, *folders):
+        whole.update(one.name.encode() + one.read_bytes().replace(b"\r\n", b"\n"))
+    return whole.hexdigest()[:24]
 
 
 def compiled(source: Path, flags: Sequence[str], suffix: str, libraries: Sequence[str] = ()) -> Path:

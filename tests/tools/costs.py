@@ -1,15 +1,16 @@
 """What tests cost, in seconds of process time, written to tests/costs.json: python -m tests.costs [file ...].
 
 The tests run one after the other in one process, those of the named files or all of them.  `functions` has the sum of
-all cases of a function, `dear` the cases that take more than half a second; those of Hypothesis may take five times as
+all cases of a function, `dear` the cases that take more than 0.3 s; those of Hypothesis may take five times as
 long, since `make quick` has a fifth of the examples.  A fixture that cases share counts with each of them in equal
 parts; processes that a test starts and waits for count too.  Rows of files that did not run are kept.
 
     python -m tests.costs --new             adds functions that were never measured; moved and renamed ones are new
-    python -m tests.costs --tier=quick      adds what is dear among the cases that `make quick` runs
+    python -m tests.costs --tier=quick      adds what takes longer than it did among the cases that `make quick` runs
 
 A value that several tests keep is paid by the first of them: by another one, where a tier leaves that out.  So a tier
-is measured as it runs, and what is found dear there is added to the rows.
+is measured as it runs, and what is found dear there is added to the rows.  Of a function whose cheap cases are drawn
+all are taken to cost what those drawn do.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import json
 import math
 import os
 import sys
-from collections import defaultdict
-from collections.abc import Container, Generator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Container, Generator, Iterable
 from pathlib import Path
 from zlib import crc32
 
@@ -30,10 +31,10 @@ TESTS = Path(__file__).resolve().parents[1]
 TABLE = TESTS / "costs.json"
 #: Slow to import, and so imported before the first test that uses them pays for all.
 LIBRARIES = ("mpmath", "scipy.stats", "numba", "xarray", "pandas", "zarr", "dask.array", "matplotlib.pyplot")
-#: Process time of a case that `make quick` runs, and of all that it runs of a function with such cases.
-LIMIT, SHARE = 0.5, 0.25
+#: Process time of a case that `make quick` runs, and of all that it runs of a function with several of these.
+LIMIT, SHARE = 0.3, 0.15
 #: Process time of all cases of a function that `make test` runs.
-MOST = 3.0
+MOST = 1.5
 #: Examples of Hypothesis that `make quick` has one of.
 FEWER = 5
 
@@ -58,41 +59,37 @@ def is_known(table: Table, nodeid: str) -> bool:
     return case.partition("[")[0] in table["functions"].get(file, {})
 
 
-def is_cheap(table: Table, nodeid: str) -> bool:
-    """Whether a case is of those of its function that together take 0.25 s: drawn by their names.
-
-    One that was never measured is cheap.
-    """
-    file, case = named(nodeid)
-    return case not in table["dear"].get(file, {}) and is_drawn(table, file, case, SHARE)
-
-
-def is_affordable(table: Table, nodeid: str) -> bool:
-    """Whether a case is of those of its function that together take three seconds: the cheap ones, then by their cost.
-
-    At least one of the dear cases is.
-    """
-    file, case = named(nodeid)
-    dear = dear_cases(table, file, case)
-    if case not in dear:
-        return is_drawn(table, file, case, MOST)
-    before = sum(cost for one, cost in dear.items() if (cost, one) < (dear[case], case))
-    return before == 0.0 or before + dear[case] <= MOST
-
-
 def dear_cases(table: Table, file: str, case: str) -> dict[str, float]:
     """The cases of the function of a case that are dear, and what they take."""
     function = case.partition("[")[0]
     return {one: cost for one, cost in table["dear"].get(file, {}).items() if one.partition("[")[0] == function}
 
 
-def is_drawn(table: Table, file: str, case: str, seconds: float) -> bool:
-    """Whether a case is drawn when the cheap cases of its function may take some seconds together."""
-    function = case.partition("[")[0]
-    if case == function:
-        return True
-    whole = table["functions"].get(file, {}).get(function, 0.0) - sum(dear_cases(table, file, case).values())
-    return crc32(case.encode()) % max(1, math.ceil(whole / seconds)) == 0
+def one_of(table: Table, file: str, case: str, seconds: float) -> int:
+    """Of how many cheap cases of a function one is drawn when they may take some seconds together."""
+    whole = table["functions"].get(file, {}).get(case.partition("[")[0], 0.0)
+    return max(1, math.ceil((whole - sum(dear_cases(table, file, case).values())) / seconds))
+
+
+def drawn(table: Table, file: str, cases: Collection[str], seconds: float) -> set[str]:
+    """Of the cases of a function cheap ones that together take some seconds, one at least: drawn by their names.
+
+    Of a function that was never measured all cases are cheap.
+    """
+    cheap = sorted(set(cases) - table["dear"].get(file, {}).keys(), key=lambda case: crc32(case.encode()))
+    return set(cheap[: max(1, len(cheap) // one_of(table, file, cheap[0], seconds))]) if cheap else set()
+
+
+def affordable(table: Table, file: str, cases: Collection[str]) -> set[str]:
+    """Of the cases of a function those that `make test` runs: cheap ones, then of the dear the cheapest."""
+    dear = table["dear"].get(file, {})
+    found, spent = drawn(table, file, cases, MOST), 0.0
+    for case in sorted(dear.keys() & set(cases), key=lambda case: (dear[case], case)):
+        if spent > 0.0 and spent + dear[case] > MOST:
+            break
+        found.add(case)
+        spent += dear[case]
+    return found
 
 
 def spent() -> float:
@@ -110,6 +107,7 @@ class Watch:
         self.users: dict[object, list[str]] = defaultdict(list)
         self.fixtures: dict[object, float] = defaultdict(float)
         self.inner: list[float] = [0.0]
+        self.collected: list[str] = []
 
     def pytest_sessionstart(self) -> None:
         for library in LIBRARIES:
@@ -118,7 +116,9 @@ class Watch:
             except ImportError:
                 print(f"{library} is not installed: its tests are left out")
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        self.collected = [one.nodeid for one in items]
         if self.only_new:
             table = read()
             items[:] = [one for one in items if not is_known(table, one.nodeid)]
@@ -160,7 +160,8 @@ class Watch:
             write(cases, self.drawn)
         else:
             examples = FEWER if tier == "quick" else 1
-            add({one: cost * (examples if one in self.drawn else 1) for one, cost in cases.items()}, self.drawn)
+            measured = {one: cost * (examples if one in self.drawn else 1) for one, cost in cases.items()}
+            add(measured, self.drawn, self.collected)
 
 
 def is_dear(nodeid: str, cost: float, drawn: Container[str]) -> bool:
@@ -168,18 +169,29 @@ def is_dear(nodeid: str, cost: float, drawn: Container[str]) -> bool:
     return cost > LIMIT * (FEWER if nodeid in drawn else 1)
 
 
-def add(cases: dict[str, float], drawn: Container[str] = ()) -> None:
-    """Add to the table functions that it lacks, and of others what is dear, to their sums too: others paid for it."""
+def add(cases: dict[str, float], drawn: Container[str] = (), collected: Iterable[str] = ()) -> None:
+    """Add to the table functions that it lacks, and of others what is dear, to their sums too: others paid for it.
+
+    Where the cheap cases of a function that ran say more than its sum of all that were collected, that is the sum.
+    """
     table, before = read(), read()
+    cheap: dict[tuple[str, str], list[float]] = defaultdict(list)
     for nodeid, cost in cases.items():
         file, case = named(nodeid)
         functions, dear = table["functions"].setdefault(file, {}), table["dear"].setdefault(file, {})
         function, was = case.partition("[")[0], dear.get(case, 0.0)
         if is_dear(nodeid, cost, drawn):
             dear[case] = round(cost, 1)
+        elif case not in dear and is_known(before, nodeid):
+            cheap[file, function].append(cost)
         if is_known(before, nodeid):
             cost = dear.get(case, 0.0) - was
         functions[function] = round(functions.get(function, 0.0) + cost, 3)
+    cheap_ones = (one for one in map(named, collected) if one[1] not in table["dear"].get(one[0], {}))
+    of_all = Counter((file, case.partition("[")[0]) for file, case in cheap_ones)
+    for (file, function), ran in cheap.items():
+        whole = sum(ran) / len(ran) * of_all[file, function] + sum(dear_cases(table, file, function).values())
+        table["functions"][file][function] = max(table["functions"][file][function], round(whole, 3))
     save(table)
 
 

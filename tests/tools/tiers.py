@@ -1,8 +1,8 @@
 """Which tests run when: `pytest --tier=quick` and the other tiers.  python -m tests.tiers lists what `make test` lacks.
 
-make quick     cases of at most half a second of process time, of each function for 0.25 s, and what QUICK names
-               (tests/costs.json has the seconds)
-make test      of every function the cases that take three seconds together, one at least, and what WHOLE names
+make quick     of every function cases of at most 0.3 s of process time, for 0.15 s together and one at least, and what
+               QUICK names (tests/costs.json has the seconds)
+make test      of every function the cases that take 1.5 s together, one at least, and what WHOLE names
 make lint      form of the code: rooms, imports, types, words of messages
 make docs      form of the pages: links, sentences, tables, examples
 make campaign  all that is not form, and what CAMPAIGN names; Hypothesis at random
@@ -15,7 +15,8 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 import pytest
 
@@ -24,6 +25,8 @@ from tests import costs
 #: Where Hypothesis keeps the settings of a test.
 SETTINGS = "_hypothesis_internal_use_settings"
 TIERS = ("quick", "test", "lint", "docs", "campaign")
+#: Which targets' cases a tier runs, where not its own alone.
+RUNS = {"test": {"quick", "test"}, "campaign": {"quick", "test", "campaign"}}
 
 #: What tests form, a folder or how a case begins, and the target that runs it.
 FORM = {
@@ -35,6 +38,7 @@ FORM = {
 PAIRS = "whole/test_compositions.py::test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less"
 SUMS = "whole/test_compositions.py::test_divergences_of_all_pairs_of_examples_add_up"
 EXTREMES = "mechanisms/compiled/test_extremes.py::"
+CONTRACT = "testing/test_contract.py::test_contract["
 COMPILED = "kernels/test_c_interface.py::"
 ORACLE = "the oracle against itself; its values are stored"
 #: Too dear for every change: how a case begins, and what stands in for it.
@@ -43,9 +47,13 @@ CAMPAIGN = {
     f"{PAIRS}[0-GOPA(": "it stands second beside other kinds",
     f"{PAIRS}[1-": "a third of the pairs, of each kind others",
     f"{PAIRS}[2-": "a third of the pairs, of each kind others",
+    f"{CONTRACT}Gaussian(noise_multiplier=2.0).with_replacement(": "all data sets of tiny instances",
+    f"{CONTRACT}Gaussian(noise_multiplier=0.7).poisson(": "other rates, and the least rate of discrete noise",
+    f"{CONTRACT}Gaussian(noise_multiplier=2.0).fixed_size(batch_size=10.0, records=1000.0).group(": "without the group",
     f"{SUMS}[0-zero_out]": "three other relations",
     f"{SUMS}[1-": "a third of the pairs",
     f"{SUMS}[2-": "a third of the pairs",
+    "kernels/test_direct_sums.py::test_what_is_stored": "what was printed is stored, and known by a digest",
     f"{COMPILED}test_so_it_has_at_the_best_level": "a program without Python at the least level",
     f"{COMPILED}test_without_vectors_only": "the kernels on Arm, compiled without vectors",
     f"{EXTREMES}test_selections_of_compiled_mechanisms_": "their parts are told apart beside it",
@@ -59,35 +67,46 @@ CAMPAIGN = {
 #: In quick whatever they cost: they notice what special tests do not (a direction, a count, a
 #: relation), and each entry of the ledgers of lines.
 QUICK = (
-    "testing/test_contract.py::test_contract[PairOf",
-    "testing/test_contract.py::test_contract[GaussianMixture(",
+    f"{CONTRACT}PairOf",
+    f"{CONTRACT}GaussianMixture(",
     "testing/test_contract.py::test_the_contract_catches_directions_that_are_exchanged[",
     "kernels/test_direct_sums.py::test_bounds_of_a_line_hold",
     "kernels/test_direct_sums.py::test_bounds_of_losses_that_are_data_hold",
     "kernels/test_direct_sums.py::test_bounds_of_the_moments_of_mixtures_hold",
+    "kernels/test_direct_sums.py::test_bounds_of_windows_on_losses_that_are_data_hold",
 )
 
+#: Not in quick: one of them compiles all kernels, for 15 s.
+LATER = (COMPILED,)
+
 #: In test whatever they cost: every mechanism keeps the contract.
-WHOLE = ("testing/test_contract.py::test_contract[",)
+WHOLE = (CONTRACT,)
 
 
-def home(nodeid: str, table: costs.Table) -> str:
-    """The cheapest target that runs a case: quick, test, lint, docs or campaign."""
-    case = "::".join(costs.named(nodeid))
-    for begin, target in FORM.items():
-        if case.startswith(begin):
-            return target
-    if case.startswith(tuple(CAMPAIGN)):
-        return "campaign"
-    if costs.is_cheap(table, nodeid) or case.startswith(QUICK):
-        return "quick"
-    return "test" if costs.is_affordable(table, nodeid) or case.startswith(WHOLE) else "campaign"
-
-
-def runs(tier: str, nodeid: str, table: costs.Table) -> bool:
-    """Whether a tier runs a case."""
-    homes = {"test": ("quick", "test"), "campaign": ("quick", "test", "campaign")}
-    return home(nodeid, table) in homes.get(tier, (tier,))
+def homes(nodeids: Iterable[str], table: costs.Table) -> dict[str, str]:
+    """The cheapest target that runs each case: quick, test, lint, docs or campaign."""
+    functions = defaultdict(list)
+    found: dict[str, str] = {}
+    for nodeid in nodeids:
+        file, case = costs.named(nodeid)
+        whole = f"{file}::{case}"
+        form = next((target for begin, target in FORM.items() if whole.startswith(begin)), None)
+        if form or whole.startswith(tuple(CAMPAIGN)):
+            found[nodeid] = form or "campaign"
+        else:
+            functions[file, case.partition("[")[0]].append((nodeid, case))
+    for (file, function), both in functions.items():
+        cases = [case for _, case in both]
+        is_later = f"{file}::{function}".startswith(LATER)
+        quick = set() if is_later else costs.drawn(table, file, cases, costs.SHARE)
+        test = costs.affordable(table, file, cases)
+        for nodeid, case in both:
+            whole = f"{file}::{case}"
+            if case in quick or whole.startswith(QUICK):
+                found[nodeid] = "quick"
+            else:
+                found[nodeid] = "test" if case in test or whole.startswith(WHOLE) else "campaign"
+    return found
 
 
 def reads(tier: str, file: str) -> bool:
@@ -119,9 +138,9 @@ def main() -> int:
     with contextlib.redirect_stdout(io.StringIO()):
         status = pytest.main(["--collect-only", "-p", "no:xdist", "tests"], plugins=[listing])
     table = costs.read()
-    places = {case: home(case, table) for case in listing.cases}
+    places = homes(listing.cases, table)
     for case, place in places.items():
-        if not runs("test", case, table):
+        if place not in RUNS["test"]:
             print(f"make {place:<9} {case}")
     for place, count in sorted(Counter(places.values()).items()):
         print(f"{place}: {count} cases")

@@ -153,13 +153,11 @@ def test_where_a_grid_answers_few_numbers_are_asked(monkeypatch):
     def spent(x, count=4):
         return epsilon(fa.Skellam(x) * count + fa.PureDP(0.1) * 3, delta=1e-6)
 
-    mu = calibrate(lambda x: fa.Skellam(x) * 4 + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6)
-    assert len(asked) <= 6
-    just_met(mu, spent, 2.0, mu * (1.0 - 1e-9))
-    asked.clear()
     floats = []
-    calibrate(lambda x: floats.append(type(x)) or fa.Skellam(x) * 4 + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6)
+    mu = calibrate(lambda x: floats.append(type(x)) or fa.Skellam(x) * 4 + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6)
+    assert len(asked) <= 6
     assert set(floats) == {float}
+    just_met(mu, spent, 2.0, mu * (1.0 - 1e-9))
     asked.clear()
     many = {"bracket": (1, 10_000)}
     count = calibrate(lambda n: fa.Skellam(3000.0) * n + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6, **many)

@@ -111,11 +111,6 @@ class Grid:
             return self._with_ends.epsilon(delta)
         return self._refined(asked)
 
-    @property
-    def is_rounded(self) -> bool:
-        """Whether some losses are not on the points of one lattice."""
-        return self._shared[1] > 0
-
     def tilt_of(self, delta: float) -> tuple[float, float]:
         """The tilt at the saddle point of a delta, and epsilon there, roughly."""
         if not self._whole or delta - self._infinite <= _SMALLEST_TAIL:
@@ -311,7 +306,7 @@ class Grid:
         log_budget = max(min(log_signal, 0.0) + math.log(tolerance) - _LITTLE, -690.0)
         tail = math.exp(max(log_delta - _LITTLE, -690.0)) * tolerance / self._n_factors
         effective = max(0.5 * (tilt + ends[1][0]), 1.0 / width if width > 0.0 else 0.0, 1e-3)
-        shared, n_rounded = self._shared
+        shared, n_rounded = self.shared
         spacing = math.sqrt(3.0 * tolerance / (max(n_rounded, 1) * effective * (1.0 + effective)))
         if spacing > shared:  # all are rounded there
             spacing = max(shared, spacing * math.sqrt(max(n_rounded, 1) / self._n_factors))
@@ -392,11 +387,12 @@ class Grid:
             return self._spacing, True
         wanted = place.spacing * 2.0 ** (-0.5 * level)
         spacing, is_final = max(wanted, place.least_spacing), wanted <= place.least_spacing
-        shared, n_rounded = self._shared
+        shared, n_rounded = self.shared
         if not n_rounded:
             return shared * max(1, math.ceil(place.least_spacing / shared)), True
         return spacing if shared == math.inf or spacing >= shared else shared / math.ceil(shared / spacing), is_final
 
     @cached
-    def _shared(self) -> tuple[float, int]:
+    def shared(self) -> tuple[float, int]:
+        """A spacing for all lattices, and how many releases it rounds."""
         return shared_spacing(self._parts)

@@ -95,7 +95,7 @@ def test_rare_truncation_changes_nothing():
     assert status == 0
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @example(noise=3.90625, batch=1, steps=80, log_delta=-9.0)
 @given(
     noise=st.floats(0.8, 20.0),

@@ -89,16 +89,20 @@ def test_few_steps_meet_a_grid(noise, batch, steps, log_delta, kind):
     assert line.lower <= grid.upper * (1.0 + 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("step", "relation"),
+    [
+        (fa.Gaussian(1.5).fixed_size(batch_size=20, records=1000), "replace_one"),
+        (fa.Gaussian(1.0).poisson(0.01, at_most=25, records=1000), "add_remove"),
+        (fa.Gaussian(1.0).poisson(0.01, at_most=25, records=1000), "replace_one"),
+        (fa.Gaussian(2.0).with_replacement(draws=20, records=1000), "replace_one"),
+    ],
+    ids=["fixed size", "at most", "at most, replaced", "with replacement"],
+)
 @pytest.mark.parametrize("steps", [1, 2, 7, 40, 300])
-def test_few_steps_need_no_grid(steps):
-    for job, relation in (
-        (fa.Gaussian(1.5).fixed_size(batch_size=20, records=1000) * steps, "replace_one"),
-        (fa.Gaussian(1.0).poisson(0.01, at_most=25, records=1000) * steps, "add_remove"),
-        (fa.Gaussian(1.0).poisson(0.01, at_most=25, records=1000) * steps, "replace_one"),
-        (fa.Gaussian(2.0).with_replacement(draws=20, records=1000) * steps, "replace_one"),
-    ):
-        answered = fa.explain(job, delta=1e-6, neighbors=relation).answered
-        assert not any("two distributions" in one for one in answered), (job, answered)
+def test_few_steps_need_no_grid(steps, step, relation):
+    answered = fa.explain(step * steps, delta=1e-6, neighbors=relation).answered
+    assert not any("two distributions" in one for one in answered), answered
 
 
 def test_targets_far_from_the_one_that_a_line_was_drawn_for_are_right():

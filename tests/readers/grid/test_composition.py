@@ -182,7 +182,7 @@ def test_a_grid_that_would_be_too_fine_keeps_what_coarser_ones_have_shown():
     assert truth.lower <= bounds.upper < 1.0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @example(3.5, 0.001, 3, "remove", 1.0, 0.5)
 @given(
     st.floats(0.6, 4.0),
@@ -205,7 +205,7 @@ def test_bounds_agree_with_monotonicity(sigma, q, n, direction, one, other):
     assert noisier.lower <= at_low.upper
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.floats(0.5, 4.0), st.floats(1e-3, 1.0), st.integers(1, 100), st.floats(-25.0, -1.0))
 def test_epsilon_and_delta_are_inverse(sigma, q, n, log_delta):
     delta = 10.0**log_delta
