@@ -179,7 +179,7 @@ def certify(
     --------
     >>> import fastacct as fa
     >>> fa.certify(fa.Laplace(5.0) * 100, delta=1e-6)
-    Certificate(epsilon <= 10.2766 at delta = 0.000001, neighbors='add_remove')
+    Certificate(epsilon <= 10.2765 at delta = 0.000001, neighbors='add_remove')
     """
     checker, relation = _checker(), as_relation(neighbors)
     if (delta is None) == (epsilon is None):
