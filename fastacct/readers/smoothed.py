@@ -2,7 +2,7 @@
 
 Who also sees a release of N(s, 1) against N(0, 1) sees no less, so its delta D is an upper bound; a lower one is
 
-    D(eps) - K (p D(eps - h) + (1 - p) D(eps + h) - D(eps)),    p = 1/(1 + exp(-h)),  h = 1.5 s.
+    D(eps) - K (p D(eps - h) + (1 - p) D(eps + h) - D(eps)),    p = 1/(1 + exp(-h)),  h = 3 s/2.
 
 All three are integrals of exp(-s^2 t^2/2) times what is bounded (proof and ledger: docs/algorithms/smoothed.md).
 """
@@ -36,7 +36,6 @@ _NEXT_TILT: Final = 1.25
 _PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 _MOST_KEPT: Final = 1 << 21
 """Points of sums, of 32 bytes each."""
-_TRIES: Final = 3
 
 Wave = NDArray[np.complex128]
 
@@ -63,7 +62,7 @@ class Smoothed:
         """Bounds of delta at `epsilon`."""
         ease = 1.0
         try:
-            for _ in range(_TRIES):
+            for _ in range(3):
                 lower, upper = self._sums(self._grid.tilt_at(epsilon), ease)
                 found = judged(lower.below(epsilon), upper.above(epsilon), 1.0)
                 if found.status == Status.TIGHT:
@@ -78,7 +77,7 @@ class Smoothed:
         try:
             tilt, place = self._grid.tilt_of(delta)
             ease = max(tilt * place, 1e-3)
-            for _ in range(_TRIES):
+            for _ in range(3):
                 lower, upper = self._sums(tilt, ease)
                 slope = -tilt * place
                 low = boundary(lambda at: -excess(lower.below(at), delta), None, "epsilon", start=place, slope=-slope)  # noqa: B023
