@@ -67,7 +67,7 @@ class Smoothed:
                 found = judged(lower.below(epsilon), upper.above(epsilon), 1.0)
                 if found.status == Status.TIGHT:
                     return found
-                ease *= self._less(found)
+                ease *= self._less(found, *upper.smooth(epsilon), self._tolerance)
         except ValueError:  # this needs too many points, or there is no such loss
             pass
         return self._grid.delta(epsilon)
@@ -85,15 +85,17 @@ class Smoothed:
                 found = judged(low, high, math.inf)
                 if found.status == Status.TIGHT:
                     return found
-                tilt, place, ease = self._grid.tilt_at(high), high, ease * self._less(found)
+                ease *= self._less(found, *upper.smooth(high), self._tolerance * tilt * place)
+                tilt, place = self._grid.tilt_at(high), high
         except ValueError:  # this needs too many points, or epsilon is next to 0
             pass
         return self._grid.epsilon(delta)
 
-    def _less(self, found: Found) -> float:
-        """How much smaller the Gaussian's variance has to be: an interval has its width."""
+    def _less(self, found: Found, low: float, high: float, most: float) -> float:
+        """How much smaller the Gaussian's variance has to be: an interval has its width, if it is not that of rounding,
+        delta being from `low` to `high` beside the Gaussian, which may be `most` of itself."""
         ratio = self._tolerance * found.upper / (found.upper - found.lower)
-        if not ratio > 1e-4:
+        if not ratio > 1e-4 or high - low > 0.5 * most * high:
             raise OutOfReachError("the finite sum says little")
         return 0.5 * ratio
 
@@ -103,9 +105,10 @@ class Smoothed:
             raise OutOfReachError("no tilt suits a finite sum")
         index = round(math.log(tilt) / math.log(_NEXT_TILT))
         tilt = _NEXT_TILT**index
-        level = math.floor(2.0 * math.log2(self._tolerance * ease / (2.5 * tilt * (1.0 + tilt))))
+        curved = tilt * (1.0 + tilt)
+        level = min(math.floor(2.0 * math.log2(min(self._tolerance * ease / 2.5, 1.0) / curved)), -8)
         if (index, level) not in self._kept:
-            made = [_Sum(side, tilt, 2.0 ** (0.5 * min(level, -8))) for side in self._sides]
+            made = [_Sum(side, tilt, 2.0 ** (0.5 * level)) for side in self._sides]
             if sum(lower.points for lower, _ in self._kept.values()) > _MOST_KEPT:
                 self._kept.clear()
             self._kept[index, level] = made[0], made[1]
@@ -139,6 +142,8 @@ class _Sum:
         right = min((most - self._here + _OUT) / step for most, step in zip(self._right, self._steps, strict=True))
         left = max((self._here - self._most(tilt - step) - _OUT) / step for step in self._steps)
         self._period = (right - left) * (1.0 + 1e-9)
+        if not self._period > 0.0:
+            raise OutOfReachError("rounding hides where the losses are")
         self._spacing = 2.0 * math.pi / self._period
         points = math.sqrt(2.0 * _LAST / variance) / self._spacing + 2.0
         if not points * (256.0 + sum(one.loss.size for one, _ in parts)) < _MOST_PAIRS:
@@ -193,7 +198,7 @@ class _Sum:
         self._size, self._turned, self._last = float(np.sum(size)), float(np.sum(size * t)), float(t[-1, -1])
         self._scale, self._scales = math.fsum(scales), math.fsum(map(abs, scales))
 
-    def _smooth(self, epsilon: float) -> tuple[float, float]:
+    def smooth(self, epsilon: float) -> tuple[float, float]:
         """Bounds of what finite losses add to delta beside the Gaussian."""
         tilt, v, period = self._tilt, self._variance, self._period
         if not (exponent := self._scale - tilt * epsilon) < 700.0:  # far on the left of where this tilt tells anything
@@ -206,32 +211,34 @@ class _Sum:
         error = unit * ((self._error + ROUNDING * each) * (1.0 + 1e-6) + off * abs(total))
         # beyond the last point
         most = self._here - tilt * epsilon - 0.5 * v * self._last**2
-        error += math.exp(min(most, 700.0)) / (math.pi * v * self._last**3)
+        error += _geometric(most, math.inf, tilt * epsilon) / (math.pi * v * self._last**3)
         # of the periods on the right Chernoff's bounds; on the left all is in the money, but for such a bound
         beyond = below = math.inf
         for step, right, left in zip(self._steps, self._right, self._left, strict=True):
-            beyond = min(beyond, _geometric(right - (tilt + step) * epsilon, step * period))
-            below = min(below, _geometric(left + (1.0 + step) * epsilon, (tilt + 1.0 + step) * period))
+            on_right, on_left = (tilt + step) * epsilon, (1.0 + step) * epsilon
+            beyond = min(beyond, _geometric(right - on_right, step * period, on_right))
+            below = min(below, _geometric(left + on_left, (tilt + 1.0 + step) * period, on_left))
         known = 0.0
         for sign, power, rate in ((1.0, 0.0, tilt), (-1.0, -1.0, tilt + 1.0)):
             log_mass, off = self._log_moment(power)
-            part = _geometric(log_mass - power * epsilon, rate * period)
+            part = _geometric(log_mass - power * epsilon, rate * period, 0.0)
             known += sign * part
-            error += part * (
-                off + 1e-15 * (rate * period * (1.0 + 1.0 / -math.expm1(-rate * period)) + abs(epsilon) + 64.0)
-            )
+            steep = rate * period * (1.0 + 1.0 / -math.expm1(-rate * period))
+            error += part * (off + 1e-15 * (steep + abs(epsilon) + 64.0))
+        if not error < math.inf:  # numbers too large to subtract
+            return -math.inf, math.inf
         error = error * (1.0 + 1e-12) + 1e-15 * abs(unit * total)
         return unit * total - known - error - (beyond + below) * (1.0 + 1e-12), unit * total - known + error
 
     def above(self, epsilon: float) -> float:
         """An upper bound of delta of these atoms."""
-        return min(1.0, (self._smooth(epsilon)[1] + self._lost) * (1.0 + 1e-14))
+        return min(1.0, (self.smooth(epsilon)[1] + self._lost) * (1.0 + 1e-14))
 
     def below(self, epsilon: float) -> float:
         """A lower bound."""
         h = _SHIFT * math.sqrt(self._variance)
-        share, low = 1.0 / (1.0 + math.exp(-h)), self._smooth(epsilon)[0]
-        near, far = self._smooth(epsilon - h)[1], self._smooth(epsilon + h)[1]
+        share, low = 1.0 / (1.0 + math.exp(-h)), self.smooth(epsilon)[0]
+        near, far = self.smooth(epsilon - h)[1], self.smooth(epsilon + h)[1]
         added = _HEIGHT * math.exp(1.5 * h + 0.125 * self._variance) * (share * near + (1.0 - share) * far - low)
         rounding = 1e-15 * (8.0 + (1.0 + self._tilt) * (1.0 + abs(epsilon))) * near
         return max(0.0, low - max(added, 0.0) * (1.0 + 1e-12) - rounding + self._lost * (1.0 - 1e-14))
@@ -242,6 +249,8 @@ class _Sum:
         return -math.expm1(math.fsum(n * math.log1p(-min(one.infinite, 1.0 - 1e-16)) for one, n in self._parts))
 
 
-def _geometric(log_first: float, rate: float) -> float:
-    """The sum over j >= 1 of exp(log_first - j rate)."""
-    return math.exp(min(log_first - rate, 700.0)) / -math.expm1(-rate)
+def _geometric(log_first: float, rate: float, rounded: float) -> float:
+    """The sum over j >= 1 of exp(log_first - j rate), or exp(log_first) for an infinite rate, from above where
+    `rounded` has been rounded in it; inf for what is too large to be subtracted from anything."""
+    exponent = log_first - (rate if rate < math.inf else 0.0) + 16.0 * ROUNDING * (abs(rounded) + abs(log_first))
+    return math.exp(exponent) / -math.expm1(-rate) if exponent < 600.0 else math.inf

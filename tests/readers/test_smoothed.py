@@ -51,7 +51,7 @@ def test_both_bounds_hold_at_any_tilt_beside_any_gaussian(tilt, s):
 def test_what_the_gaussian_adds_is_taken_away_from_below(epsilon, s):
     """Next to a sum it adds something of the first order."""
     truth, made = all_sums(PARTS, epsilon), _Sum(PARTS, 2.0, s * s)
-    assert made._smooth(epsilon)[0] > truth >= made.below(epsilon)
+    assert made.smooth(epsilon)[0] > truth >= made.below(epsilon)
 
 
 def test_three_points_are_above_what_the_gaussian_adds():
@@ -78,7 +78,7 @@ def test_sums_of_other_periods_are_taken_away(monkeypatch, out):
             unit = made._spacing / math.pi * math.exp(made._scale - tilt * epsilon)
             rows, columns = made._phases(np.array([-epsilon]))
             whole = unit * float((np.einsum("ab,b->a", made._wave, columns[:, 0]) * rows[:, 0]).sum().real)
-            wrong += whole - unit * made._error > made._smooth(epsilon)[1]
+            wrong += whole - unit * made._error > made.smooth(epsilon)[1]
     assert wrong > 10
 
 
@@ -89,7 +89,7 @@ def test_what_is_beyond_the_last_point_is_counted(monkeypatch):
     assert short._rows * short._columns < 0.5 * exact._rows * exact._columns
     moved = 0
     for epsilon in np.linspace(0.0, 3.0, 25).tolist():
-        (low, high), (least, most) = exact._smooth(epsilon), short._smooth(epsilon)
+        (low, high), (least, most) = exact.smooth(epsilon), short.smooth(epsilon)
         assert least <= low <= high <= most
         moved += abs((least + most) - (low + high)) > 4.0 * (high - low)
     assert moved > 5
@@ -98,13 +98,13 @@ def test_what_is_beyond_the_last_point_is_counted(monkeypatch):
 def test_phases_as_bad_as_their_bound_are_counted(monkeypatch):
     """With a rounding of 1e-9 instead, and phases off by as much as is counted."""
     places = (0.5, 1.103, 2.03)
-    exact = [_Sum(PARTS, 2.0, 1e-4)._smooth(epsilon) for epsilon in places]
+    exact = [_Sum(PARTS, 2.0, 1e-4).smooth(epsilon) for epsilon in places]
     phases = _Sum._phases
     monkeypatch.setattr(smoothed, "ROUNDING", 1e-9)
     monkeypatch.setattr(_Sum, "_phases", lambda self, x: phases(self, x * (1.0 + 2.9e-9)))
     rough = _Sum(PARTS, 2.0, 1e-4)
     for epsilon, (low, high) in zip(places, exact, strict=True):
-        least, most = rough._smooth(epsilon)
+        least, most = rough.smooth(epsilon)
         assert least <= low <= high <= most
         assert abs(0.5 * (least + most) - 0.5 * (low + high)) > 5.0 * (high - low)  # without it, it would be outside
 

@@ -363,14 +363,15 @@ class Grid:
         cells = math.ceil(math.sqrt(_ONCE * moved) + 0.5 * moved * spacing) + 2 + math.floor(dots.slack / spacing)
         if extra < _LITTLE_REST * self._tolerance:
             return Lower(below, extra, log_moment)
-        left = math.expm1(min(2.0 * extra * cells, 700.0)) * (1.0 + tilt) * spacing
-        n_dots = sum(n for one, n in found if one.rest.any())
-        away = moved_up(n_dots, spacing, tilt, place.log_budget)
-        if cells > _MOST_CELLS or left > away:
-            return self._moved_back(found, place, tilt, away)
-        more = Composition([(one.raised(cells), n) for one, n in found], True)
+        grows = 2.0 * extra * cells if cells <= _MOST_CELLS else 700.0
+        left = math.expm1(min(grows, 700.0)) * (1.0 + tilt) * spacing
+        away = moved_up(sum(n for one, n in found if one.rest.any()), spacing, tilt, place.log_budget)
+        back = self._moved_back(found, place, tilt, away) if left > away else None
+        if back and left > 1e6 * away:
+            return back
+        raised = Composition([(one.raised(cells), n) for one, n in found], True)
         there = dots.window(tilt, place.log_budget, _MAX_POINTS) if is_moved else below
-        return Lower(below, extra, log_moment, there, more.window(tilt, place.log_budget, _MAX_POINTS))
+        return Lower(below, extra, log_moment, there, raised.window(tilt, place.log_budget, _MAX_POINTS), back)
 
     def _moved_back(self, found: Sequence[tuple[Lowered, int]], place: Place, tilt: float, away: float) -> Lower:
         """The dots of losses that are alone, moved back by as much as their sum is hardly ever moved up."""

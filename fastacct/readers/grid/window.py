@@ -103,7 +103,7 @@ class Lower(NamedTuple):
     """A composition from below: `below`, of which delta is at most `rest` above the truth.
 
     The rest is that of one release at a time, where the sum of the others puts it: at most the difference of `more` and
-    `dots` in a cell; or, without these, `extra` of the tilted mass.
+    `dots` in a cell; or, without these, `extra` of the tilted mass.  `other`: one that may say more.
     """
 
     below: Window
@@ -111,6 +111,7 @@ class Lower(NamedTuple):
     log_moment: float
     dots: Window | None = None
     more: Window | None = None
+    other: Lower | None = None
 
     @property
     def infinite(self) -> float:
@@ -134,10 +135,15 @@ class Lower(NamedTuple):
 
     def delta(self, epsilon: float) -> float:
         """Lower bound of delta."""
-        return max(0.0, self.below.delta(epsilon) - self.rest(epsilon))
+        return max(
+            0.0, self.below.delta(epsilon) - self.rest(epsilon), self.other.delta(epsilon) if self.other else 0.0
+        )
 
     def epsilon(self, delta: float) -> float:
         """Lower bound of the smallest epsilon >= 0 with this delta: one at which more has been seen."""
+        return max(self._seen(delta), self.other.epsilon(delta) if self.other else 0.0)
+
+    def _seen(self, delta: float) -> float:
         found, step, wanted = self.below.epsilon(delta), self.below.spacing, max(0.0, delta - self.infinite)
         if not self.extra:
             return found
