@@ -127,7 +127,7 @@ def calibrate(
 def _readout(
     asked: dict[str, float | None], accountant: Method | None, options: CurveOptions
 ) -> tuple[str, float, Callable[[Any], Any]]:
-    """What is to be met, how much of it, and how it is read off a job, or off the law of an error."""
+    """What is to be met, how much of it, and the function that says how much a job, or an error, has of it."""
     given = {
         name: as_number(name, value, _DOMAINS.get(name, UNIT)) for name, value in asked.items() if value is not None
     }

@@ -108,6 +108,7 @@ CONTENTS = {
         "The contour integral": "docs/algorithms/contour",
         "Compiled mechanisms": "docs/algorithms/compiled",
         "Compositions on a grid": "docs/algorithms/grid",
+        "Atoms beside a small Gaussian": "docs/algorithms/smoothed",
         "Random allocation": "docs/algorithms/allocation",
         "Batches and groups": "docs/algorithms/batches",
         "Networks": "docs/algorithms/networks",

@@ -13,6 +13,7 @@ import os
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from html import escape
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from fastacct.accountants.question import Job
 from fastacct.certificate.describe import releases, text_of
-from fastacct.certificate.search import FIRST, MOST_PLACES, Direction, added_up
+from fastacct.certificate.search import FIRST, MOST_PLACES, Direction, added_up, are_mirrored
 from fastacct.certificate.search_line import Lines
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, text_in
@@ -178,7 +179,7 @@ def certify(
     --------
     >>> import fastacct as fa
     >>> fa.certify(fa.Laplace(5.0) * 100, delta=1e-6)
-    Certificate(epsilon <= 10.2766 at delta = 0.000001, neighbors='add_remove')
+    Certificate(epsilon <= 10.2765 at delta = 0.000001, neighbors='add_remove')
     """
     checker, relation = _checker(), as_relation(neighbors)
     if (delta is None) == (epsilon is None):
@@ -197,25 +198,44 @@ def certify(
         about = float(np.max(engine_epsilon(job, delta=given, neighbors=relation))) if delta is not None else given
         return _on_lines(checker, document, asked, about if asked == "epsilon" else target, given, int(digits))
     simple = _added_up(document, asked, given, 1 + int(digits))
-    ways = [Direction(checker, document, name, target) for name in checker.DIRECTIONS[relation]]
-    tries = [tuple(way.number(places, asked, given) for places in (FIRST, 2 * FIRST)) for way in ways]
-    limits = [fine - (coarse - fine) / 3.0 if coarse < math.inf else fine for coarse, fine in tries]
-    claim = max(max(limits), 0.0) * (1.0 + miss) + 1e-3 * miss * (asked == "epsilon")
-    if simple is not None and not claim < 0.9999 * float(simple[asked]):
-        return _proved(checker, document | simple)
-    if not claim < math.inf:
-        raise ValueError(f"no finite {asked} is proved for {job!r} at {given:g}: try a larger one")
-    places = [way.places(values, claim - limit) for way, values, limit in zip(ways, tries, limits, strict=True)]
+    names = checker.DIRECTIONS[relation]
+    own = names[:1] if are_mirrored(document["releases"], relation) else names
+    ways = [Direction(checker, document, name, target) for name in own]
+    for way in ways:
+        way.measure(FIRST, asked, given)
+        way.measure(2 * FIRST, asked, given)
     for _ in range(_TRIES):
+        claim, places = _laid(ways, miss, asked, given)
+        if simple is not None and not claim < 0.9999 * float(simple[asked]):
+            return _proved(checker, document | simple)
+        if not claim < math.inf:
+            raise ValueError(f"no finite {asked} is proved for {job!r} at {given:g}: try a larger one")
         document[asked] = _up(claim, 1 + int(digits))
-        document["proof"] = {way.name: way.plan(n, given) for way, n in zip(ways, places, strict=True)}
+        plans = [way.plan(n, given) for way, n in zip(ways, places, strict=True)]
+        document["proof"] = dict(zip(names, cycle(plans)))
         try:
             return _proved(checker, document)
-        except ValueError as error:  # few large atoms: chords miss by their length, not by its square
-            failed, places = error, [min(2 * n, MOST_PLACES) for n in places]
-            numbers = [way.number(n, asked, given) for way, n in zip(ways, places, strict=True)]
-            claim = max(numbers) * (1.0 + miss) + 1e-3 * miss * (asked == "epsilon")
+        except ValueError as error:  # few large atoms: chords do not miss by the square of their length
+            failed = error
+            for way, n in zip(ways, places, strict=True):
+                if way.tried[-1].places < MOST_PLACES:
+                    way.measure(max(n, min(2 * way.tried[-1].places, MOST_PLACES)), asked, given)
     raise ValueError(f"no certificate was found: {failed}")
+
+
+def _laid(ways: list[Direction], miss: float, asked: str, given: float) -> tuple[float, list[int]]:
+    """What to claim, and with how many places in each direction; numbers of a quarter as many are known then."""
+    while True:
+        limit = max(0.0, *(way.limit for way in ways))
+        best, off = max(limit, *(way.tried[-1].number for way in ways)), miss * (limit + 1e-3 * (asked == "epsilon"))
+        is_last = any(way.tried[-1].places >= MOST_PLACES for way in ways)
+        claim = best + 0.1 * off if is_last or best <= limit + 2.0 * off else limit + off
+        places = [way.places(claim) for way in ways]
+        far = [(way, n) for way, n in zip(ways, places, strict=True) if n > 4 * way.tried[-1].places]
+        if not far or not claim < math.inf:
+            return claim, places
+        for way, n in far:
+            way.measure(n // 4, asked, given)
 
 
 def _on_lines(

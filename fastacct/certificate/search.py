@@ -14,7 +14,8 @@ from fastacct.core.inputs import Cells
 
 Job = dict[str, Any]
 Plan = dict[str, Any]
-Delta = Callable[[Any], Any]
+Ball = Any
+Delta = Callable[[Ball], Ball]
 """delta over y, in balls."""
 
 _LEFT_OUT: Final = 1e-7
@@ -25,10 +26,12 @@ FIRST: Final = 1 << 13
 """Places of the first try."""
 MOST_PLACES: Final = 1 << 20
 _TILTED: Final = 9
-_SPARED: Final = 1e-5
+_SPARED: Final = 1e-4
 """Of mass between two coarse points: where there is less, a lattice has fewer points."""
 _FARTHEST: Final = 12
 _FAR: Final = 700.0
+_SLACK: Final = 12.0
+"""Of a logarithm, where floats have 36."""
 _TILTS: Final = np.exp2(np.linspace(-14.0, 24.0, 229))
 
 
@@ -66,8 +69,10 @@ def _atoms(release: Job, relation: str, direction: str) -> tuple[float, float]:
     if rate == 1.0 or largest == 0.0:
         return largest, unit
     sign = 1.0 if direction == "remove" else -1.0
-    largest = sign * math.log1p(rate * math.expm1(sign * min(largest, _FAR)))
-    return largest, largest
+    unit = sign * math.log1p(rate * math.expm1(sign * min(largest, _FAR)))
+    hidden = release.get("guarantee", [0, 0])[1:] + [q for p, q in release.get("table", ()) if float(p) == 0.0]
+    is_beyond = sign < 0.0 and any(float(mass) > 0.0 for mass in hidden)  # what is not seen with the record
+    return -math.log1p(-rate) if is_beyond else unit, unit
 
 
 def added_up(releases: list[Job]) -> tuple[Fraction, Fraction] | None:
@@ -78,12 +83,22 @@ def added_up(releases: list[Job]) -> tuple[Fraction, Fraction] | None:
     return Fraction(epsilon), Fraction(delta)
 
 
+def are_mirrored(releases: list[Job], relation: str) -> bool:
+    """Whether both directions of a job are surely the same."""
+    if relation == "replace_one":
+        return not any("table" in one for one in releases)
+    stays = {"fixed", "draws"} if relation == "zero_out" else set()
+    other = {"poisson", "table", "mixture", "fixed", "draws"} - stays
+    return not any(other & set(one) for one in releases)
+
+
 class Window(NamedTuple):
-    """Losses of the sum that matter, and the tilt that bounds what is above them."""
+    """Losses of the sum that matter, the tilt that bounds what is above them, and a small one towards delta."""
 
     low: float
     high: float
     tilt: float
+    near: float
 
 
 def turned(delta: Delta) -> Delta:
@@ -129,9 +144,13 @@ def _coarse(checker: Any, delta: Delta, low: float, high: float) -> tuple[Cells,
     step = (high - low) / _COARSE
     first = math.floor(low / step) - 1
     p, _ = checker.masses(delta, arb(step), range(first, first + _COARSE + 3))
+    return step * (first + np.arange(len(p), dtype=np.float64)), _logs(p)
+
+
+def _logs(masses: list[Ball]) -> Cells:
     with np.errstate(divide="ignore"):
-        log_mass = np.log(np.array([max(float(x.mid()), 0.0) for x in p]))
-    return step * (first + np.arange(len(p), dtype=np.float64)), log_mass
+        found: Cells = np.log(np.array([max(float(mass.mid()), 0.0) for mass in masses]))
+    return found
 
 
 def _log_moments(parts: list[Release], tilts: Cells) -> Cells:
@@ -162,6 +181,14 @@ def _ranges(part: Release, step: float, low: int, high: int, tilt: float) -> lis
     return [[low + begin, low + end, int(each[begin])] for begin, end in pairwise(begins)]
 
 
+class Tried(NamedTuple):
+    """What a lattice proves, about."""
+
+    places: int
+    step: float
+    number: float
+
+
 class Direction:
     """One direction of a job: its lattices at any number of places."""
 
@@ -169,6 +196,7 @@ class Direction:
         """`target` is about the delta to be proved."""
         self.checker, self.job, self.name = checker, job, direction
         self.target, self.parts = target, []
+        self.tried: list[Tried] = []
         total = sum(release["count"] for release in job["releases"])
         for release in job["releases"]:
             checker.ctx.prec = 1400  # of the parameters: far losses ask for it
@@ -180,8 +208,10 @@ class Direction:
             self.parts.append(Release(release["count"], low, high, unit, *_coarse(checker, delta, low, high)))
         up, down = (_log_moments(self.parts, sign * _TILTS) for sign in (1.0, -1.0))
         tops, lows = ((moments - math.log(target * _LEFT_OUT)) / _TILTS for moments in (up, down))
+        above = up - math.log(target)
+        near = np.flatnonzero(above - _TILTS * (above / _TILTS).min() <= _SLACK)
         best = int(np.argmin(tops))
-        self.window = Window(-float(lows.min()), float(tops[best]), float(_TILTS[best]))
+        self.window = Window(-float(lows.min()), float(tops[best]), float(_TILTS[best]), float(_TILTS[near[0]]))
 
     def plan(self, places: int, epsilon: float) -> Plan:
         """Everything that the checker asks for; the window holds `epsilon`."""
@@ -194,7 +224,7 @@ class Direction:
             step = unit / math.floor(unit / step) * (1.0 + 1e-15)
         ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step * (1.0 - 1e-13))) for part in self.parts]
         ends = [(begin, max(end, begin + 2)) for begin, end in ends]
-        far = max(max(abs(a), abs(b)) for a, b in ends) * step
+        far = max(end for _, end in ends) * step if self.name == "add" else 0.0  # 1 - y + y delta(1/y) cancels
         bits = 96 + 2.0 * math.log2(max(1.0 / step, 1.0)) - math.log2(self.target) + 1.5 * far
         lowest, last = (sum(part.times * pair[i] for part, pair in zip(self.parts, ends, strict=True)) for i in (0, 1))
         first = math.floor(low / step)
@@ -213,26 +243,54 @@ class Direction:
             ],
         }
 
-    def number(self, places: int, asked: str, given: float) -> float:
-        """The epsilon or delta that so many places prove, about."""
-        curve = self._curve(self.plan(places, given if asked == "delta" else 0.0))
-        return curve.epsilon(given) if asked == "epsilon" else curve.delta(given)
+    def measure(self, places: int, asked: str, given: float) -> None:
+        """Note the epsilon or delta that so many places prove, about."""
+        plan = self.plan(places, given if asked == "delta" else 0.0)
+        curve = self._curve(plan)
+        found = curve.epsilon(given) if asked == "epsilon" else curve.delta(given)
+        self.tried.append(Tried(places, float(plan["step"]), found))
 
-    def places(self, values: tuple[float, ...], miss: float) -> int:
-        """Places at which a number is off by `miss` at most, from its values at FIRST and at twice as many.
+    @property
+    def limit(self) -> float:
+        """Of the numbers that lattices prove: chords miss by the square of their length."""
+        coarse, fine = self.tried[-2:]
+        if coarse.number == math.inf:
+            return fine.number
+        return fine.number - max(coarse.number - fine.number, 0.0) / ((coarse.step / fine.step) ** 2 - 1.0)
 
-        Chords miss by the square of their length, where losses are not a few large atoms.
-        """
-        off = 4.0 / 3.0 * max(values[0] - values[1], 0.0)
-        wanted = FIRST * math.sqrt(off / miss) if off < math.inf else MOST_PLACES
-        return min(1 << max(math.ceil(math.log2(max(wanted, 1.0))), 13), MOST_PLACES)
+    def places(self, claim: float) -> int:
+        """Places that prove a claim above the limit, about."""
+        for one in self.tried:
+            if one.number <= claim:
+                return one.places
+        last = self.tried[-1]
+        missed = (last.number - self.limit) / (claim - self.limit) if last.number < math.inf else math.inf
+        return min(last.places << math.ceil(0.5 * math.log2(min(missed, 2.0**40))), MOST_PLACES)
 
     def _curve(self, plan: Plan) -> Curve:
-        """delta over epsilon that a lattice proves, about."""
-        inside, right, infinite = self.checker.window(self.job, self.name, plan)
-        mass = np.array([max(float(x.mid()), 0.0) for x in inside])
-        loss = float(plan["step"]) * (plan["first"] + np.arange(mass.size))
-        return Curve(loss, mass, max(float((right + infinite).mid()), 0.0))
+        """delta over epsilon that a lattice proves, about: the sum in floats, of masses tilted to where delta is."""
+        from flint import arb
+
+        checker, n, step, first = self.checker, plan["places"], float(plan["step"]), plan["first"]
+        checker.ctx.prec = plan["bits"]
+        tilts, moments = np.array([self.window.near, self.window.tilt]), np.zeros(2)
+        spectrum, finite, both, last = np.ones(n // 2 + 1, dtype=complex), arb(1), arb(1), 0
+        for release, lattice in zip(self.job["releases"], plan["lattices"], strict=True):
+            at = sorted({k for low, high, by in lattice for k in (*range(low, high, by), high)})
+            times, delta = release["count"], checker.one_release(release, self.job["relation"])
+            delta = delta if self.name == "remove" else turned(delta)
+            p, infinite = checker.masses(delta, checker.ball(plan["step"]), at)
+            sizes = _logs(p) + step * tilts[:, None] * np.array(at)
+            sums = np.logaddexp.reduce(sizes, axis=1)
+            spectrum *= np.fft.rfft(np.bincount(np.mod(at, n), np.exp(sizes[0] - sums[0]), n)) ** times
+            moments, last = moments + times * sums, last + times * at[-1]
+            finite, both = finite * sum(p) ** times, both * (sum(p) + infinite) ** times
+        loss = step * (first + np.arange(n))
+        rest = max(float((both - finite).mid()), 0.0) + _LEFT_OUT * self.target
+        if last >= first + n:
+            rest += math.exp(min(moments[1] - tilts[1] * (loss[-1] + step), 1.0))
+        tilted = np.roll(np.fft.irfft(spectrum, n), -first).clip(1e-300)
+        return Curve(loss, np.exp(np.minimum(np.log(tilted) + moments[0] - tilts[0] * loss, _FAR)), rest)
 
 
 class Curve:

@@ -2,7 +2,7 @@
 
 Who also sees a release of N(s, 1) against N(0, 1) sees no less, so its delta D is an upper bound; a lower one is
 
-    D(eps) - K (p D(eps - h) + (1 - p) D(eps + h) - D(eps)),    p = 1/(1 + exp(-h)),  h = 1.5 s.
+    D(eps) - K (p D(eps - h) + (1 - p) D(eps + h) - D(eps)),    p = 1/(1 + exp(-h)),  h = 3 s/2.
 
 All three are integrals of exp(-s^2 t^2/2) times what is bounded (proof and ledger: docs/algorithms/smoothed.md).
 """
@@ -22,8 +22,8 @@ from fastacct.core.search import boundary, excess
 from fastacct.losses.loss import Atoms, OutOfReachError, Part, composed, log_moment, weighted
 from fastacct.readers.grid.reader import Grid
 
-_MOST_PAIRS: Final = 4e8
-"""Of points and atoms: about a nanosecond each; what else is done at a point is worth a thousand."""
+_MOST_PAIRS: Final = 6e8
+"""Of points and atoms: about a nanosecond each; what else is done at a point is worth 256."""
 _LAST: Final = 24.0
 """s^2 t^2/2 at the last point."""
 _OUT: Final = 34.0
@@ -34,7 +34,8 @@ _HEIGHT: Final = 1.05
 _NEXT_TILT: Final = 1.25
 """Of one tilt to the next."""
 _PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
-_KEPT: Final = 16
+_MOST_KEPT: Final = 1 << 21
+"""Points of sums, of 32 bytes each."""
 
 Wave = NDArray[np.complex128]
 
@@ -59,25 +60,42 @@ class Smoothed:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
+        ease = 1.0
         try:
-            lower, upper = self._sums(self._grid.tilt_at(epsilon), 1.0)
-        except OutOfReachError:
-            return self._grid.delta(epsilon)
-        found = judged(lower.below(epsilon), upper.above(epsilon), 1.0)
-        return found if found.status == Status.TIGHT else self._grid.delta(epsilon)
+            for _ in range(3):
+                lower, upper = self._sums(self._grid.tilt_at(epsilon), ease)
+                found = judged(lower.below(epsilon), upper.above(epsilon), 1.0)
+                if found.status == Status.TIGHT:
+                    return found
+                ease *= self._less(found)
+        except ValueError:  # this needs too many points, or there is no such loss
+            pass
+        return self._grid.delta(epsilon)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
         try:
             tilt, place = self._grid.tilt_of(delta)
-            lower, upper = self._sums(tilt, max(tilt * place, 1e-3))
-            slope = -tilt * place
-            low = boundary(lambda at: -excess(lower.below(at), delta), None, "epsilon", start=place, slope=-slope)
-            high = boundary(lambda at: excess(upper.above(at), delta), None, "epsilon", start=place, slope=slope)
+            ease = max(tilt * place, 1e-3)
+            for _ in range(3):
+                lower, upper = self._sums(tilt, ease)
+                slope = -tilt * place
+                low = boundary(lambda at: -excess(lower.below(at), delta), None, "epsilon", start=place, slope=-slope)  # noqa: B023
+                high = boundary(lambda at: excess(upper.above(at), delta), None, "epsilon", start=place, slope=slope)  # noqa: B023
+                found = judged(low, high, math.inf)
+                if found.status == Status.TIGHT:
+                    return found
+                tilt, place, ease = self._grid.tilt_at(high), high, ease * self._less(found)
         except ValueError:  # this needs too many points, or epsilon is next to 0
-            return self._grid.epsilon(delta)
-        found = judged(low, high, math.inf)
-        return found if found.status == Status.TIGHT else self._grid.epsilon(delta)
+            pass
+        return self._grid.epsilon(delta)
+
+    def _less(self, found: Found) -> float:
+        """How much smaller the Gaussian's variance has to be: an interval has its width."""
+        ratio = self._tolerance * found.upper / (found.upper - found.lower)
+        if not ratio > 1e-4:
+            raise OutOfReachError("the finite sum says little")
+        return 0.5 * ratio
 
     def _sums(self, tilt: float, ease: float) -> tuple[_Sum, _Sum]:
         """From below and from above, with so small a Gaussian that log delta is `ease` times the tolerance wide."""
@@ -88,7 +106,7 @@ class Smoothed:
         level = math.floor(2.0 * math.log2(self._tolerance * ease / (2.5 * tilt * (1.0 + tilt))))
         if (index, level) not in self._kept:
             made = [_Sum(side, tilt, 2.0 ** (0.5 * min(level, -8))) for side in self._sides]
-            if len(self._kept) >= _KEPT:
+            if sum(lower.points for lower, _ in self._kept.values()) > _MOST_KEPT:
                 self._kept.clear()
             self._kept[index, level] = made[0], made[1]
         return self._kept[index, level]
@@ -123,10 +141,11 @@ class _Sum:
         self._period = (right - left) * (1.0 + 1e-9)
         self._spacing = 2.0 * math.pi / self._period
         points = math.sqrt(2.0 * _LAST / variance) / self._spacing + 2.0
-        if not points * (1024.0 + sum(one.loss.size for one, _ in parts)) < _MOST_PAIRS:
+        if not points * (256.0 + sum(one.loss.size for one, _ in parts)) < _MOST_PAIRS:
             raise OutOfReachError("a finite sum needs too many points")
         self._columns = 1 << math.ceil(0.5 * math.log2(points))
         self._rows = math.ceil(points / self._columns)
+        self.points = self._rows * self._columns
         self._fill()
 
     def _log_moment(self, tilt: float) -> tuple[float, float]:

@@ -155,6 +155,27 @@ CANARIES = {
     "a number that is no number": put("epsilon", math.nan),
     "lists in lists": put("releases/1/gaussian", functools.reduce(lambda inner, _: [inner], range(500), "1")),
     "the relation in a list": put("relation", ["add"]),
+    "releases that are no list": put("releases", {"0": {"count": 1, "laplace": "9"}}),
+    "releases in another order": lambda document: document["releases"].reverse(),
+    "directions exchanged": put("proof", lambda proof: {"remove": proof["add"], "add": proof["remove"]}),
+    "a count that is a float": put("releases/0/count", 3.0),
+    "a count in quotes": put("releases/0/count", "3"),
+    "a first place that is a float": put("proof/remove/first", -5.0),
+    "bits that are true": put("proof/remove/bits", True),
+    "a delta of 0": put("delta", "0"),
+    "an epsilon of 0": put("epsilon", "0"),
+    "a fraction of a fraction": put("releases/1/gaussian", "1/1/1"),
+    "noise of 1e999": put("releases/1/gaussian", "1e999"),
+    "a release that is nothing": put("releases/0", None),
+    "a direction that is a list": put("proof/remove", [1]),
+    "a range of two numbers": put("proof/remove/lattices", [[[1, 2]], [[1, 2]]]),
+    "one value to answer": put("releases/1", {"count": 1, "response": ["0.1", 1]}),
+    "an answer that is added": put("releases/1", {"count": 1, "response": ["0.1", 2]}),
+    "a guarantee of more than everything": put("releases/1", {"count": 1, "guarantee": ["0.1", "1.5"]}),
+    "at most so many of no sample": put("releases/1", {"count": 1, "gaussian": "1", "at_most": [5, 100]}),
+    "a table of ratios that no float holds": put(
+        "releases/1", {"count": 1, "table": [["1e-400", "0.5"], ["0.5", "1e-400"]]}
+    ),
 }
 
 
@@ -222,9 +243,10 @@ def test_work_without_an_end_is_given_up(document: dict, monkeypatch: pytest.Mon
 
 
 def test_a_key_twice_is_refused(document: dict) -> None:
-    text = json.dumps(document).replace('"count": 300', '"count": 3000, "count": 300')
-    with pytest.raises(ValueError, match="a key is there twice"):
-        checker.proved(text)
+    for first in ('"count"', '"\\u0063ount"'):
+        text = json.dumps(document).replace('"count": 300', f'{first}: 3000, "count": 300')
+        with pytest.raises(ValueError, match="a key is there twice"):
+            checker.proved(text)
 
 
 def test_a_long_file_is_refused_at_once(tmp_path: Path) -> None:

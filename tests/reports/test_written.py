@@ -350,7 +350,7 @@ def test_a_certificate_and_an_audit_stand_beside_what_is_proved():
     found = fa.report(fa.Laplace(1.0) * 2, delta=1e-6, certificate=True, audit=audit)
     text, known = " ".join(found.part("What is guaranteed").sentences), found.certificate
     assert known is not None
-    assert known.verify().startswith("proved: epsilon <= 2.0")
+    assert known.verify().startswith("proved: epsilon <= 2 at delta")
     assert f"ε ≤ {known.epsilon} at δ = 0.000001" in text
     assert f"SHA-256 {hashlib.sha256(known.text.encode()).hexdigest()}" in text
     assert "Proved: at most 2; shown by an audit: at least 0.821 (95 %); the guarantee is not refuted." in text
