@@ -80,6 +80,18 @@ FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int or
     return fa_cap_left_end(block, v, u, order) + fa_cap_right_end(block, v, u);
 }
 
+/* what lies there of e^L - 1 - L, which has L itself, not L less its mean.  Left of the nodes L is between kappa and 0,
+ * where no loss falls without end.  Right of them L is at most L less its mean, for the mean is below 0 */
+FA_FUNC double fa_cap_mean_ends(const fa_cap_block *block)
+{
+    double first, kappa = block->kappa;
+    if (!block->pair)
+        return 0.0;
+    first = block->nodes.z[0] / block->sigma;
+    return fa_cap_right_end(block, 1.0, 1.0) + (fa_cap_falls(block) ? fa_cap_left_end(block, 0.0, 1.0, 2)
+                                                                    : 0.5 * exp(-0.5 * first * first) * kappa * kappa);
+}
+
 FA_FUNC double fa_pieces_no_ends(const fa_cap_block *block, double v, double u, int order)
 {
     (void)block, (void)v, (void)u, (void)order;

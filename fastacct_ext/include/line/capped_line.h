@@ -88,7 +88,7 @@ FA_FUNC void fa_cap_centre(const fa_cap_block *block, fa_cap_nodes *s)
 {
     const fa_cap_windows *w = &block->w;
     const double *log_w = s->sum.log_w, *weight = s->sum.wr, *fine = s->fine, *slip = s->slip;
-    double kappa = block->kappa, sum = 0.0, error = 0.0, shift, first = s->z[0] / block->sigma, *l = s->sum.lr;
+    double kappa = block->kappa, sum = 0.0, error = 0.0, shift, *l = s->sum.lr;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, error))
     for (j = 0; j < n; j++) {
@@ -106,10 +106,7 @@ FA_FUNC void fa_cap_centre(const fa_cap_block *block, fa_cap_nodes *s)
     for (j = 0; j < n; j++)
         l[j] += shift;
     s->mean_error = FA_EPS * (error + (64.0 + w->off) * (fabs(w->gain) + fabs(s->mean) * w->q_mass));
-    if (block->pair)
-        s->mean_error += fa_cap_right_end(block, 1.0, 1.0) + (fa_cap_falls(block)
-                                                                  ? fa_cap_left_end(block, 0.0, 1.0, 2)
-                                                                  : 0.5 * exp(-0.5 * first * first) * kappa * kappa);
+    s->mean_error += fa_cap_mean_ends(block);
 }
 
 /* walled: losses relative to their tilted mean */
