@@ -62,8 +62,7 @@ def _rows(mixture: Mixture, u: Cells, is_add: bool) -> Cells:
         rows[:] = np.inf
     elif mixture.is_plain:  # K(u) = u (u + 1) / (2 noise^2), to a few ulps however small it is
         with np.errstate(over="ignore", invalid="ignore"):
-            mu = mixture.p[0][1] / mixture.noise
-            half = 0.5 * mu * mu  # infinite, where ** would raise
+            half = 0.5 * (mu := mixture.p[0][1] / mixture.noise) * mu  # infinite, where ** would raise
             factors = np.stack([u * (1.0 + u), 1.0 + 2.0 * u, np.full(u.shape, 2.0)]) * half
         off = 8.0 * ROUNDING * np.abs(factors) + 1e-323 * (1.0 + np.abs(u) * (1.0 + np.abs(u)))
         rows[:, ::2], rows[:, 1::2] = (factors - off).T, (factors + off).T

@@ -106,7 +106,9 @@ def test_phases_as_bad_as_their_bound_are_counted(monkeypatch):
     for epsilon, (low, high) in zip(places, exact, strict=True):
         least, most = rough.smooth(epsilon)
         assert least <= low <= high <= most
-        assert abs(0.5 * (least + most) - 0.5 * (low + high)) > 5.0 * (high - low)  # without it, it would be outside
+        assert abs(0.5 * (least + most) - 0.5 * (low + high)) > 5.0 * (
+            high - low
+        )  # more than a sum without a ledger has
 
 
 @settings(max_examples=40, deadline=None)
@@ -182,3 +184,18 @@ def test_a_target_has_the_same_bits_alone_and_among_others():
 def test_losses_that_a_lattice_holds_stay_on_the_grid():
     parts = [part(fa.DiscreteLaplace(3.0).losses("remove").remove, 100)]
     assert not Smoothed.is_possible(parts, smoothed.Grid(parts, 1e-6))
+
+
+def test_numbers_too_large_to_subtract_say_nothing():
+    """Geometric sums of other periods far above what a double holds."""
+    parts = [(atoms(np.array([-3.0132792081215087]), np.ones(1)), 256), (atoms(np.array([-6.586]), np.ones(1)), 120)]
+    made = _Sum(parts, 0.00137535, 1.8743e-5)
+    assert made.below(0.0) == 0.0
+    assert made.above(0.0) == 1.0
+
+
+def test_tiny_losses_beside_a_huge_one_do_not_overflow():
+    parts = [fa.PureDP(1e5), *(fa.PureDP(e).poisson(0.1) * 300 for e in (1.3e-5, 1.13e-5, 7.17e-6))]
+    lower, upper, _ = fa.epsilon_bounds(sum(parts, fa.Process()), delta=1e-30, neighbors="remove")
+    assert lower <= 1e5 + 900 * 1.3e-5
+    assert upper >= 1e5 - 900 * 1.3e-5

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
@@ -29,7 +28,7 @@ from fastacct.losses.loss import (
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels, moved_up, shared_spacing
+from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels, moved_back, moved_up, shared_spacing
 from fastacct.readers.grid.window import Lower, Window
 
 _SMALLEST_TAIL: Final = 1e-299
@@ -358,29 +357,25 @@ class Grid:
         if dots.has_no_finite_loss or not any(one.rest.any() for one, _ in found):
             return Lower(below, 0.0, 0.0)
         extra = math.fsum(n * one.share_of_rest(tilt) for one, n in found) * math.exp(min(tilt * dots.slack, 700.0))
-        log_moment = dots.moment(tilt).value + dots.moment_error(tilt)
-        moved = math.fsum(n * one.reach**2 for one, n in found)
-        cells = math.ceil(math.sqrt(_ONCE * moved) + 0.5 * moved * spacing) + 2 + math.floor(dots.slack / spacing)
+        whole = Lower(below, extra, dots.moment(tilt).value + dots.moment_error(tilt))
         if extra < _LITTLE_REST * self._tolerance:
-            return Lower(below, extra, log_moment)
-        grows = 2.0 * extra * cells if cells <= _MOST_CELLS else 700.0
+            return whole
+        there = dots.window(tilt, place.log_budget, _MAX_POINTS) if is_moved else below
+        return self._without_rest(found, place, whole._replace(dots=there), dots.slack)
+
+    def _without_rest(self, found: Sequence[tuple[Lowered, int]], place: Place, whole: Lower, slack: float) -> Lower:
+        """With what is left in the cells where it may be, or with dots that are moved back, where that is hopeless."""
+        spacing, tilt = whole.below.spacing, whole.below.tilt
+        moved = math.fsum(n * one.reach**2 for one, n in found)
+        cells = math.ceil(math.sqrt(_ONCE * moved) + 0.5 * moved * spacing) + 2 + math.floor(slack / spacing)
+        grows = 2.0 * whole.extra * cells if cells <= _MOST_CELLS else 700.0
         left = math.expm1(min(grows, 700.0)) * (1.0 + tilt) * spacing
         away = moved_up(sum(n for one, n in found if one.rest.any()), spacing, tilt, place.log_budget)
-        back = self._moved_back(found, place, tilt, away) if left > away else None
+        back = moved_back(found, place, tilt, away, _MAX_POINTS) if left > away else None
         if back and left > 1e6 * away:
             return back
         raised = Composition([(one.raised(cells), n) for one, n in found], True)
-        there = dots.window(tilt, place.log_budget, _MAX_POINTS) if is_moved else below
-        return Lower(below, extra, log_moment, there, raised.window(tilt, place.log_budget, _MAX_POINTS), back)
-
-    def _moved_back(self, found: Sequence[tuple[Lowered, int]], place: Place, tilt: float, away: float) -> Lower:
-        """The dots of losses that are alone, moved back by as much as their sum is hardly ever moved up."""
-        made = Composition([(one.dots if one.rest.any() else one.below, n) for one, n in found], False)
-        window = made.window(tilt, place.log_budget, _MAX_POINTS)
-        window = replace(window, slack=(window.slack + away) * (1.0 + 1e-9))
-        return Lower(
-            window, math.exp(place.log_budget) * (1.0 + 1e-9), made.moment(tilt).value + made.moment_error(tilt)
-        )
+        return whole._replace(more=raised.window(tilt, place.log_budget, _MAX_POINTS), other=back)
 
     def _spacing_at(self, place: Place, level: int) -> tuple[float, bool]:
         """The spacing of a level, one that atoms share if there is one; and whether a finer one would not help."""

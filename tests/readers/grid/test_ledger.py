@@ -16,6 +16,7 @@ import fastacct as fa
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import Atoms, Bracket, Masses, Part
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
+from fastacct.mechanisms.finite import PairOfTables
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.reader import Grid
 from tests.grids import lower_delta, part
@@ -242,3 +243,13 @@ def test_a_lattice_is_kept_beside_others_that_do_not_share_it():
         found = grid.delta(epsilon)
         assert found.status == fa.Status.TIGHT
         assert found.lower * (1.0 - 1e-9) <= math.fsum(each) <= found.upper * (1.0 + 1e-9)
+
+
+def test_the_larger_of_two_lower_ends_of_lone_losses_counts():
+    """What is left seems more than moving all dots back, and is less."""
+    table = PairOfTables(
+        p=(7.06e-113, 9.006177954993354e-40, 6.63e-100, 1.0, 1.7062114400665785e-20),
+        q=(0.41616584886222974, 0.0013890075113295616, 0.03523804638756864, 0.002091431077246023, 0.5451156661616261),
+    )
+    job = fa.PureDP(559.1472780531299) + table.poisson(0.20923938554581545) * 994 + fa.PureDP(72.24637495349978)
+    assert fa.epsilon_bounds(job, delta=1.117e-30, neighbors="remove").status == fa.Status.TIGHT
