@@ -30,7 +30,7 @@ from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, log_sample, pieces_of
 
 _FAR: Final = 30.0
-_ROUNDED_OFF: Final = 1e-13
+_ROUNDED_OFF: Final = 1e-14
 _LAST_ORDER: Final = 300
 """Largest order of the general bound; its cost grows with the square."""
 
@@ -65,7 +65,7 @@ def _sampled_atoms(base: Loss, rate: float, direction: str, is_upper: bool) -> A
     missing, infinite, end = 0.0, 0.0, math.log1p(-rate)
     if direction == "remove":
         mass, of_q, relative = _mass(mass, loss, rate)
-        total = float(np.sum(of_q * (1.0 - side * relative))) * (1.0 - side * 64.0 * ROUNDING)
+        total = _total(of_q * (1.0 - side * relative), side)
         missing = (1.0 - rate) * max(0.0, 1.0 - total) * (1.0 + side * 4.0 * ROUNDING)
         if not is_upper and total > 1.0:
             mass = mass / total
@@ -76,12 +76,19 @@ def _sampled_atoms(base: Loss, rate: float, direction: str, is_upper: bool) -> A
         mass = np.maximum(mass + side * 1e-323, 0.0)  # products below 1e-307 have no relative accuracy
     else:
         missing, end = base.infinite, -end
-    if 0.0 < missing < _ROUNDED_OFF and is_upper and value.size:  # nothing but rounding: it has a loss that is there
-        mass[np.argmin(value)] += missing
+    if 0.0 < missing < _ROUNDED_OFF and is_upper and direction == "remove" and value.size:
+        mass[np.argmin(value)] += missing  # nothing but rounding, at the least loss there is: moved up to one
     elif missing > 0.0:
         value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))
         mass = np.append(mass, missing)
     return Atoms(value, error, mass, infinite=min(infinite, 1.0))
+
+
+def _total(mass: Cells, side: float) -> float:
+    """Of many masses NumPy's sum, a little less or more: a sum without rounding takes long where sizes differ."""
+    if mass.size <= 1 << 12:
+        return math.fsum(mass)
+    return float(np.sum(mass)) * (1.0 - side * 64.0 * ROUNDING)
 
 
 class _SampledPair(Pair):

@@ -235,3 +235,13 @@ def test_bad_group_sizes_are_refused():
     for size in (0, 1.5, -1, math.inf):
         with pytest.raises(ValueError, match="size"):
             fa.Laplace(1.0).group(size)
+
+
+@pytest.mark.parametrize("delta", [1e-14, 1e-20, 1e-300])
+def test_a_record_that_is_added_can_take_everything_back_however_rarely(delta):
+    """An infinite loss of the whole is the largest one of the sample, direction add, whatever its mass."""
+    rate = 0.5
+    upper = fa.ApproxDP(0.3, delta).poisson(rate).losses("add_remove").add.upper
+    assert upper.loss[np.argmax(upper.loss)] >= -math.log1p(-rate) * (1.0 - 1e-15)
+    assert upper.mass[np.argmax(upper.loss)] >= delta * (1.0 - 1e-12)
+    assert fa.epsilon(fa.ApproxDP(0.3, delta).poisson(rate), delta=0.01 * delta, neighbors="add") > 0.6

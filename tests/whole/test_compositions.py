@@ -99,7 +99,9 @@ def test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less(third,
 
 
 class Recorder:
-    """Stands for a reader, and keeps the parts that it was given."""
+    """Stands for a reader that rounds nothing, and keeps the parts that it was given."""
+
+    shared = 1.0, 0
 
     def __init__(self, parts, *_):
         self.parts = parts
