@@ -32,7 +32,7 @@ run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi 
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 quick: $(STAMP)  ## while developing: of every test some cases of at most 0.3 s, in 90 s on two cores
-	$(PYTEST) --tier=quick
+	$(PYTEST) --tier=quick --ignore=tests/explorer   # its browser takes a minute where the explorer has been built
 
 test: $(STAMP)   ## before a merge: all tests but form (lint, docs) and campaigns, in 10 minutes on two quiet cores
 	$(PYTEST) --tier=test
