@@ -165,6 +165,8 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
         if not is_poisson:
             loop.ask("batches", f"line {source.lineno}: the data module samples, make_private does not")
         return loop
+    if source is None and "data_loader" not in said:
+        return asked(loop, UnclearError(loop.tree_line, "no loader is given to make_private"))
     return from_loader(loop, source or said["data_loader"], is_poisson=False)
 
 

@@ -100,6 +100,12 @@ class Script(Tree):
 
     def origin(self, node: ast.expr) -> Key:
         """A key of the object that an expression names: the same for a parameter and for what it is called with."""
+        try:
+            return self._origin(node)
+        except RecursionError:
+            raise UnclearError(node, f"{ast.unparse(node)[:40]} is made of itself") from None
+
+    def _origin(self, node: ast.expr) -> Key:
         if isinstance(node, ast.Attribute):
             owner = self.owner(node)
             is_own = owner is not None and isinstance(node.value, ast.Name) and node.value.id == "self"
@@ -108,14 +114,14 @@ class Script(Tree):
             return ("expression", ast.unparse(node))
         scope, found = self.lookup(node.id, node)
         if len(found) == 1 and (one := found[0]).kind == "parameter":
-            return self.origin(self.argument(self.parent[self.parent[one.node]], node.id))
+            return self._origin(self.argument(self.parent[self.parent[one.node]], node.id))
         if len(found) == 1 and found[0].kind == "value" and isinstance(found[0].value, ast.Name | ast.Attribute):
-            return self.origin(found[0].value)
+            return self._origin(found[0].value)
         manager = "opacus.utils.batch_memory_manager.BatchMemoryManager"
         if len(found) == 1 and found[0].value is not None and self.is_call(found[0].value, manager):
             given = keywords(found[0].value, ("data_loader",))
             if "data_loader" in given:
-                return self.origin(given["data_loader"])
+                return self._origin(given["data_loader"])
         return (scope, node.id)
 
     # -- parameters and fields ---------------------------------------------------------------------------------------
@@ -144,6 +150,18 @@ class Script(Tree):
         if is_method and isinstance(used[0], ast.Attribute) and not self._is_instance(used[0].value, owner):
             raise UnclearError(used[0], f"whether this calls {name} cannot be told")
         return above
+
+    def returned(self, call: ast.Call) -> ast.expr:
+        """What a function or a method of the file returns, where it has one return."""
+        name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+        found = [one for one in ast.walk(self.tree) if isinstance(one, ast.FunctionDef) and one.name == name]
+        values = [one for function in found for one in ast.walk(function) if isinstance(one, ast.Return)]
+        is_one = len(found) == len(values) == 1 and not found[0].decorator_list
+        if not is_one or (value := values[0].value) is None:
+            raise UnclearError(call, f"what {name}() returns cannot be told")
+        for one in self._given_away(value):
+            raise UnclearError(one, f"this may change {ast.unparse(value)}")
+        return self.resolve(value)
 
     def _is_instance(self, node: ast.expr, owner: ast.AST) -> bool:
         """Whether an expression is `self` in a class, or an object of it."""
@@ -185,6 +203,8 @@ class Script(Tree):
             if isinstance(owner, ast.ClassDef):
                 return self._of_class(owner, node.attr, node)
         base = self.resolve(node.value, once=True)
+        if isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and not self._class(base.func):
+            base = base if self.qualified(base.func) else self.returned(base)  # args = parse_args()
         if not isinstance(base, ast.Call):
             raise UnclearError(node, f"{ast.unparse(node)} cannot be read")
         if isinstance(base.func, ast.Name) and (made := self._class(base.func)):

@@ -33,7 +33,7 @@ def torch_loader(script: Script, node: ast.expr) -> Loader:
     """The DataLoader that an expression is."""
     made = script.resolve(node)
     if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "train_dataloader":
-        made = returned(script, made)
+        made = script.returned(made)
     if not script.is_call(made, *LOADER):
         raise UnclearError(made, f"{ast.unparse(made)[:60]} is not a DataLoader that can be seen")
     given = keywords(made, _ARGUMENTS + _MORE)
@@ -62,16 +62,6 @@ def _sampler(script: Script, made: ast.expr) -> dict[str, bool]:
         return {}
     is_replaced = "replacement" in given and _truth(script, given["replacement"])
     return {"replacement": True} if is_replaced else {"shuffle": True}
-
-
-def returned(script: Script, call: ast.Call) -> ast.expr:
-    """What a method of the file returns, where it has one return."""
-    name = getattr(call.func, "attr", "")
-    found = [one for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef) and one.name == name]
-    values = [one for function in found for one in ast.walk(function) if isinstance(one, ast.Return)]
-    if len(found) != 1 or len(values) != 1 or values[0].value is None:
-        raise UnclearError(call, f"what {name}() returns cannot be told")
-    return script.resolve(values[0].value)
 
 
 def size_of(script: Script, node: ast.expr) -> int:
@@ -127,6 +117,8 @@ def tf_pipeline(script: Script, node: ast.expr) -> Pipeline:
     chain: list[ast.Call] = []
     made = script.resolve(node)
     while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and not script.qualified(made.func):
+        if made in chain:
+            raise UnclearError(made, "a data set that is made of itself")
         chain.insert(0, made)
         made = script.resolve(made.func.value)
     if not script.is_call(made, *_BASES):

@@ -71,10 +71,23 @@ _SCALED: Final = re.compile(
 """Noise in units of a clipping norm."""
 
 
+_GIVEN: Final = re.compile(r"noise_?(?:mult|scale|std)"), re.compile(r"clip|max_\w*norm")
+"""Words of arguments that an optimizer or an engine of another library is given: noise, and a clipping norm."""
+
+
 def is_by_hand(text: str) -> bool:
-    """Whether a script may add noise to clipped gradients by itself."""
-    is_noisy = "grad" in text and _DRAWN.search(text) is not None
-    return is_noisy and ("DataLoader" in text or _SCALED.search(text.lower()) is not None)
+    """Whether a script may add noise to clipped gradients by itself, or by a library that is not known."""
+    low, is_drawn = text.lower(), _DRAWN.search(text) is not None
+    if all(one.search(low) for one in _GIVEN) or (is_drawn and "grad" in text and "DataLoader" in text):
+        return True
+    return _SCALED.search(low) is not None and (is_drawn or "grad" in text)
+
+
+def is_given_noise(call: ast.Call) -> bool:
+    """Whether a call is given noise and a clipping norm, as optimizers and engines are."""
+    words = [one.arg or "" for one in call.keywords]
+    words += [ast.unparse(one) for one in call.args if isinstance(one, ast.Name | ast.Attribute | ast.BinOp)]
+    return all(any(one.search(word.lower()) for word in words) for one in _GIVEN)
 
 
 def noisy(script: Script) -> ast.AST | None:
