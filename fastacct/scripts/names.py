@@ -19,22 +19,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Key = tuple[object, ...]
 
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., object]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Not: operator.not_,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.USub: operator.neg},
+    **{ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.UAdd: operator.pos, ast.Not: operator.not_},
+    **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: operator.is_, ast.IsNot: operator.is_not},
+    **{ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
 }
 _CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "builtins.int": int,
@@ -43,8 +31,6 @@ _CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "math.ceil": math.ceil,
     "math.floor": math.floor,
 }
-
-
 _READERS: Final = ("builtins.print", "builtins.str", "builtins.repr", "dataclasses.asdict", "pprint.", "logging.")
 """Functions that leave what they are given as it is."""
 _PLAIN_BASES: Final = {"torch.nn.Module", "builtins.object", "abc.ABC"}

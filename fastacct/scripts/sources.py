@@ -23,7 +23,7 @@ class Loader(NamedTuple):
     """A data loader: the name and the settings that `loader_guide` knows it by, and what it draws from."""
 
     name: str
-    settings: dict[str, bool]
+    settings: dict[str, bool | int]
     line: int
     dataset: ast.expr | None = None
     batch_size: ast.expr | None = None
@@ -39,7 +39,7 @@ def torch_loader(script: Script, node: ast.expr) -> Loader:
     given = keywords(made, _ARGUMENTS + _MORE)
     if "batch_sampler" in given or "dataset" not in given:
         raise UnclearError(made, "a batch_sampler draws as it likes")
-    settings: dict[str, bool] = {}
+    settings: dict[str, bool | int] = {}
     for name in {"shuffle", "drop_last"} & given.keys():
         settings[name] = _truth(script, given[name])
     if "sampler" in given and not _is_none(given["sampler"]):
@@ -104,15 +104,7 @@ _KEEP: Final = ("map", "cache", "prefetch", "with_options")
 _BASES: Final = ("tensorflow.data.Dataset.from_tensor_slices", "tensorflow_datasets.load")
 
 
-class Pipeline(NamedTuple):
-    """A chain of tf.data: the settings that `loader_guide` knows it by, and its batch size."""
-
-    settings: dict[str, bool | int]
-    batch_size: ast.expr
-    line: int
-
-
-def tf_pipeline(script: Script, node: ast.expr) -> Pipeline:
+def tf_pipeline(script: Script, node: ast.expr) -> Loader:
     """The chain of methods behind a data set of TensorFlow."""
     chain: list[ast.Call] = []
     made = script.resolve(node)
@@ -144,4 +136,4 @@ def tf_pipeline(script: Script, node: ast.expr) -> Pipeline:
             raise UnclearError(call, f"what {name}() does to the batches cannot be told")
     if batch is None:
         raise UnclearError(made, "a data set without batch()")
-    return Pipeline(settings, batch, made.lineno)
+    return Loader("tf.data", settings, made.lineno, None, batch)
