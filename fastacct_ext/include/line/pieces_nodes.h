@@ -377,7 +377,9 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
     if (!fa_pieces_prepare(block, c))
         return INFINITY;
     far = fa_share_beyond(block->own_share, t);
-    for (i = 0; i < FA_PIECES_WINDOWS && block->fine; i++, border *= FA_PIECES_LADDER) {
+    /* of atoms alone the share is all there is, however far out */
+    for (i = 0; i < FA_PIECES_WINDOWS && block->fine && block->own_share.variation > 0.0;
+         i++, border *= FA_PIECES_LADDER) {
         double low = border / FA_PIECES_LADDER,
                bound = block->whole - fa_cells_lost(block->cells, n, low, FA_PI / border);
         if (far <= block->own_share.size + log(fa_max(near, bound)))
