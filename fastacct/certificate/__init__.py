@@ -35,7 +35,7 @@ from fastacct.run import verb
 __all__ = ["Certificate", "certify", "read_certificate"]
 
 FORMAT: Final = "fastacct certificate 1"
-_DELTA: Final = Domain(1e-60, 1.0)
+_DELTA: Final = Domain(1e-60, 0.999)
 _EPSILON: Final = Domain(0.0, 500.0)
 _DIGITS: Final = Domain(2.0, 12.0, integer=True)
 _LATTICE: Final = 7
@@ -157,7 +157,7 @@ def certify(
         Of plain numbers, taken as the decimals that they print as.  Gaussian, Laplace, discrete and Skellam
         noise, guarantees, tables, randomized response, Poisson subsampling of these, and what consists of them.
         Not random allocation of more than one step: the engine alone answers for it.
-    delta : float in [1e-60, 1]
+    delta : float in [1e-60, 0.999]
     epsilon : float in [0, 500]
         One of the two.
     neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
