@@ -195,7 +195,7 @@ def _as_bracket(bracket: object) -> tuple[float, float]:
     if isinstance(bracket, str | bytes) or not isinstance(bracket, Collection) or len(bracket) != 2:
         raise TypeError(f"bracket must be (low, high), not {bracket!r}")
     low, high = (as_number("bracket", end, _ANY) for end in bracket)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if not -math.inf < low < high < math.inf:
         raise ValueError(f"bracket = {bracket!r} must be finite and increasing")
     return (int(low), int(high)) if all(isinstance(end, int | np.integer) for end in bracket) else (low, high)
 

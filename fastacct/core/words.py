@@ -144,10 +144,14 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
         extra = [parameter for parameter in named if parameter.name not in signature.parameters]
         signature = signature.replace(parameters=own + extra)
         function.__signature__ = signature  # type: ignore[attr-defined]
-        named_only = (value for value in own if value.kind is value.KEYWORD_ONLY and value.default is value.empty)
-        function.__kwdefaults__ = {value.name: ... for value in named_only} | (function.__kwdefaults__ or {})
+        function.__kwdefaults__ = dict.fromkeys(_needed(own), ...) | (function.__kwdefaults__ or {})
         shown.append(signature)
     return shown
+
+
+def _needed(parameters: Iterable[inspect.Parameter]) -> list[str]:
+    """What must be given by name."""
+    return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
 
 
 def as_json(document: object, indent: int | None = None) -> str:

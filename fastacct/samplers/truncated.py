@@ -115,13 +115,17 @@ class _Drawn(PiecesPair):
         return drawn_moments([(weight, mixture_moments(mixture, s, is_add=is_add)) for weight, mixture in self._parts])
 
 
+def _often(parts: list[tuple[float, Pieces]]) -> tuple[list[tuple[float, Pieces]], float]:
+    """Losses that occur often enough to be data, and how often the others do."""
+    return [one for one in parts if one[0] >= SMALLEST_WEIGHT], sum(w for w, _ in parts if w < SMALLEST_WEIGHT)
+
+
 def kept_at_most(noise: float, rate: float, given: Truncation, relation: Relation) -> Pair:
     """Losses under a relation, 0 < rate < 1, with some probability of truncation."""
     sampled = replaced_pieces if relation == "replace_one" else sampled_pieces
     swap = symmetric_pieces if relation in ("replace_one", "zero_out") else sampled_pieces  # its place stays a slot
     parts = [(given.rest, sampled(1.0 / noise, rate)), (given.tau, swap(2.0 / noise, given.replaced))]
-    lost = sum(weight for weight, _ in parts if weight < SMALLEST_WEIGHT)
-    rows = drawn([sample for sample in parts if sample[0] >= SMALLEST_WEIGHT], lost)
+    rows = drawn(*_often(parts))
     below = (poisson_replaced if relation == "replace_one" else poisson_sampled)(noise, given.kept)
     if swap is symmetric_pieces:
         return Apart(PiecesPair(rows), below)
