@@ -14,10 +14,6 @@ from fastacct.core.inputs import TINY, Cells
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
 WIDEST: Final = (1e-6, 1e12)
-_SATURATED: Final = 50.0
-"""Levels that say no more than their sign."""
-_JITTER: Final = 1e-5
-"""Levels that differ by less may do so by the widths of their intervals."""
 _MOST_TRIES: Final = 400
 
 
@@ -189,7 +185,7 @@ def _outwards(
             return first, y
         change, most = level(y) - level(x), 2.0 * most
         slope = change / (scale.place(y) - scale.place(x))
-        if abs(change) > _JITTER:
+        if abs(change) > 1e-5:  # less may be the widths of their intervals
             up = (level(y) > 0.0) == (slope < 0.0)
         least = 2.0 * step if done > 1 else 0.0  # by the slope it only comes nearer
         x, step = y, max(min(abs(level(y) / slope), most) if slope else most, least)
@@ -226,7 +222,8 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
 
 def _root(points: list[tuple[float, float]], low: float, high: float) -> tuple[float, float]:
     """Where levels pass 0 between two places, by inverse interpolation of those nearest to 0, and how far off it is."""
-    near = sorted((point for point in points if abs(point[1]) < _SATURATED), key=lambda point: abs(point[1]))[:4]
+    told = (point for point in points if abs(point[1]) < 50.0)  # others say no more than their sign
+    near = sorted(told, key=lambda point: abs(point[1]))[:4]
     found, error, last, column = 0.5 * (low + high), 0.0, math.inf, list[float]()
     for k, (place, value) in enumerate(near):
         row = _neville(place, value, near[:k], column)

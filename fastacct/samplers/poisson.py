@@ -30,7 +30,6 @@ from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, log_sample, pieces_of
 
 _FAR: Final = 30.0
-_ROUNDED_OFF: Final = 1e-14
 _LAST_ORDER: Final = 300
 """Largest order of the general bound; its cost grows with the square."""
 
@@ -66,7 +65,7 @@ def _sampled_atoms(base: Loss, rate: float, direction: str, side: float) -> Atom
         (mass, missing), infinite, end = _removed(mass, loss, rate, side), rate * base.infinite, -end
         if base.infinite > 0.0:
             infinite = max(0.0, infinite * (1.0 + side * 2.0 * ROUNDING) + side * 1e-323)
-    if 0.0 < missing < _ROUNDED_OFF and side > 0.0 and direction == "remove" and value.size:
+    if 0.0 < missing < 1e-14 and side > 0.0 and direction == "remove" and value.size:
         mass[np.argmin(value)] += missing  # nothing but rounding, at the least loss there is: moved up to one
     elif missing > 0.0:
         value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))

@@ -30,8 +30,6 @@ from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled
 
 _MOST_TERMS: Final = 10**6
 """Of a tail, a few seconds."""
-_BERNOULLI: Final = (12, -360, 1260, -1680, 1188)
-"""Of Stirling's series: 1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - ..., whose next term is below 1e-31 for x > 400."""
 _HALF_LOG_TWO_PI: Final = Decimal("0.918938533204672741780329736405617639861397473637783412817")
 _DECIMALS_OFF: Final = Decimal(10) ** -25
 """Relative error of the probabilities, by far, before they are rounded to floats."""
@@ -99,7 +97,8 @@ def _log_factorial(n: int) -> Decimal:
     if n < 400:
         return Decimal(math.factorial(n)).ln()
     x = Decimal(n + 1)
-    series = sum(1 / (c * x ** (2 * i + 1)) for i, c in enumerate(_BERNOULLI))
+    # Stirling's series, whose next term is below 1e-31
+    series = sum(1 / (c * x**power) for c, power in ((12, 1), (-360, 3), (1260, 5), (-1680, 7), (1188, 9)))
     return (x - Decimal("0.5")) * x.ln() - x + _HALF_LOG_TWO_PI + series
 
 
