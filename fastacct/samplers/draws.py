@@ -39,6 +39,8 @@ MOST_NOISE: Final = 1e100
 """A noise multiplier as which more counts, from above: squares of more are no numbers."""
 _LEFT_OVER: Final = Decimal("1e-40")
 """Probability of all counts that are taken for the whole group."""
+_FEW: Final = 24
+"""Members of a group of which no count is left out."""
 _MOST_DRAWN: Final = 2e4
 """Expected number of members drawn, beyond which the group counts as drawn altogether."""
 
@@ -104,7 +106,7 @@ def _first(
     first: Decimal, ratio: Callable[[int], Decimal], size: int, smallest: Decimal
 ) -> tuple[list[Decimal], Decimal]:
     """Probabilities of the numbers up to where little is left, and what is left."""
-    least = smallest if size < 24 else _LEFT_OVER  # of small groups no count is left out
+    least = smallest if size < _FEW else _LEFT_OVER
     masses, beyond = [first], 1 - first
     while len(masses) <= size and (beyond > least or masses[-1] > least):
         masses.append(masses[-1] * ratio(len(masses) - 1))
