@@ -25,8 +25,6 @@ from fastacct.readers.grid.reader import Grid
 
 _MOST_PAIRS: Final = 3e9
 """Of points and atoms: about a fifth of a nanosecond each; what else is done at a point is worth 1280."""
-_AT_ONCE: Final = 8192
-"""Atoms whose phases are in memory together."""
 _LAST: Final = 24.0
 """s^2 t^2/2 at the last point."""
 _OUT: Final = 34.0
@@ -38,7 +36,7 @@ _NEXT_TILT: Final = 1.25
 """Of one tilt to the next."""
 _PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 _MOST_KEPT: Final = 1 << 21
-"""Points of sums, of 32 bytes each."""
+"""Points of sums, of 32 bytes each, and phases that are in memory together."""
 
 Wave = NDArray[np.complex128]
 
@@ -179,16 +177,17 @@ class _Sum:
 
     def _phases(self, x: Cells) -> tuple[Wave, Wave]:
         """exp(i t x) at the first point of each row, and from there to each column."""
-        starts, offsets = (np.arange(n, dtype=np.float64) for n in (self._rows, self._columns))
-        return _turned(starts * self._columns * self._spacing, x), _turned(offsets * self._spacing, x)
+        rows = np.multiply.outer(np.arange(self._rows) * (self._columns * self._spacing), x)
+        columns = np.multiply.outer(np.arange(self._columns) * self._spacing, x)
+        return np.cos(rows) + 1j * np.sin(rows), np.cos(columns) + 1j * np.sin(columns)
 
     def _moments(self, loss: Cells, weight: Cells) -> Wave:
         """The sum of weight exp(i t loss) at all points."""
         total = np.zeros((self._rows, self._columns), dtype=np.complex128)
-        for start in range(0, loss.size, _AT_ONCE):
-            mine = slice(start, start + _AT_ONCE)
-            rows, columns = self._phases(loss[mine])
-            total += (rows * weight[mine]) @ columns.T
+        size = _MOST_KEPT // (self._rows + self._columns)
+        for start in range(0, loss.size, size):
+            rows, columns = self._phases(loss[start : start + size])
+            total += (rows * weight[start : start + size]) @ columns.T
         return total
 
     @cached
@@ -270,15 +269,6 @@ class _Sum:
     def _lost(self) -> float:
         """The mass of an infinite loss."""
         return -math.expm1(math.fsum(n * math.log1p(-min(one.infinite, 1.0 - 1e-16)) for one, n in self._parts))
-
-
-def _turned(t: Cells, x: Cells) -> Wave:
-    """exp(i t x) of each t and x."""
-    angle = np.multiply.outer(t, x)
-    wave = np.empty(angle.shape, dtype=np.complex128)
-    np.cos(angle, out=wave.real)
-    np.sin(angle, out=wave.imag)
-    return wave
 
 
 def _geometric(log_first: float, rate: float, rounded: float) -> float:

@@ -154,7 +154,8 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_d
     int j, used, n;
     double given = law->n_atoms + (double)FA_TABLE_TEN * law->table.n_panels;
     s->laid = 0.0;
-    if (!(given <= FA_PIECES_GIVEN) || !fa_pieces_mesh(law, demand, demands, FA_PIECES_NODES, &s->mesh))
+    if (!(given <= FA_PIECES_GIVEN) || !fa_goes_on() ||
+        !fa_pieces_mesh(law, demand, demands, FA_PIECES_NODES, &s->mesh))
         return 0;
     used = fa_pieces_count(law, &s->mesh);
     n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
