@@ -71,6 +71,7 @@ QUICK = (
     f"{CONTRACT}PairOf",
     f"{CONTRACT}GaussianMixture(",
     "testing/test_contract.py::test_the_contract_catches_directions_that_are_exchanged[",
+    "certificate/test_line.py::test_what_is_wrong_is_not_proved_on_a_line[a line left of 1]",
     "kernels/exact/test_answers.py::test_a_parameter_meets_its_target",
     "kernels/line/test_flat.py::test_every_error_of_a_ray_is_needed",
     "kernels/test_direct_sums.py::test_bounds_of_a_line_hold",
