@@ -47,7 +47,7 @@ _INSTEAD: Final = {
     **dict.fromkeys(("drop_last", "shuffle_seed"), "fastacct.loader_guide says which sampling a loader is"),
     "loader": "write **fastacct.loader_guide(loader).run",
     "sampled": "write .poisson(sample_rate)",
-    "PrivacyEngine": "Opacus' own, after fastacct.compat.opacus.register()",
+    "PrivacyEngine": "Opacus' own, after register() of fastacct.compat.opacus",
     "MeterCallback": "of fastacct.training.huggingface, .lightning or .keras",
     **dict.fromkeys(("get_epsilon", "compute_epsilon", "get_privacy_spent"), "write fastacct.epsilon(job, delta=...)"),
 }
