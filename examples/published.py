@@ -25,8 +25,7 @@ from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.cli.answers import render
 from fastacct.cli.options import parse_orders
 from fastacct.core.inputs import as_choice
-from fastacct.core.rounding import digits_down, digits_up
-from fastacct.run import rate_of_batch
+from fastacct.core.rounding import digits_down, digits_up, rate_of_batch
 
 FIGURES = Path(__file__).resolve().parent / "published_dp_sgd.toml"
 # A continuous search may stop this far (relative) above the best listed order and still count as "no worse".

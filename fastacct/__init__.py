@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         training,
     )
     from fastacct.accountants import *  # noqa: F403
+    from fastacct.accountants.explain import Explanation, explain
+    from fastacct.accountants.network import NetworkGain, network_gain
     from fastacct.calibrate import calibrate
     from fastacct.certificate import Certificate, certify, read_certificate
     from fastacct.core.bounds import Bounds, Status
@@ -54,19 +56,18 @@ if TYPE_CHECKING:
     from fastacct.core.version import __version__ as __version__
     from fastacct.core.version import get_include
     from fastacct.epsilon import *  # noqa: F403
-    from fastacct.explain import Explanation, explain
     from fastacct.gdp import GaussianFit, gdp, gdp_bounds
     from fastacct.guarantees import Guarantee, guarantee, read_guarantee
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.loaders import LoaderGuide, loader_guide
     from fastacct.mechanisms import *  # noqa: F403
     from fastacct.mechanisms.error import ErrorLaw
+    from fastacct.mechanisms.utility import utility
     from fastacct.privacy_loss import PrivacyLoss, divergence, privacy_loss
     from fastacct.reports import plan, report
     from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
     from fastacct.textbook import classical, composition, convert, generalization
     from fastacct.tradeoff import *  # noqa: F403
-    from fastacct.utility import NetworkGain, network_gain, utility
 
 _FIRST: Final = (
     "Accountant", "ApproxDP", "Exact", "DiscreteGaussian", "Exponential", "Gaussian", "Laplace", "Mechanism",
@@ -116,11 +117,11 @@ _PLACES: Final = {
     **dict.fromkeys(("__version__", "get_include"), "core.version"),
     **dict.fromkeys(("Accountant", "BudgetExceededError"), "ledger.accountant"),
     **dict.fromkeys(("Certificate", "certify", "read_certificate"), "certificate"),
-    **dict.fromkeys(("Explanation", "explain"), "explain"),
+    **dict.fromkeys(("Explanation", "explain"), "accountants.explain"),
     **dict.fromkeys(("GaussianFit", "gdp", "gdp_bounds"), "gdp"),
     **dict.fromkeys(("Guarantee", "guarantee", "read_guarantee"), "guarantees"),
     **dict.fromkeys(("LoaderGuide", "loader_guide"), "loaders"),
-    **dict.fromkeys(("NetworkGain", "network_gain", "utility"), "utility"),
+    **dict.fromkeys(("NetworkGain", "network_gain"), "accountants.network"),
     **dict.fromkeys(("PrivacyLoss", "divergence", "privacy_loss"), "privacy_loss"),
     **dict.fromkeys(("plan", "report"), "reports"),
     **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
@@ -130,6 +131,7 @@ _PLACES: Final = {
     "Concentration": "core.deltas",
     "ErrorLaw": "mechanisms.error",
     "progress": "core.progress",
+    "utility": "mechanisms.utility",
 }
 """Where names are; each module is loaded when its name is first used."""
 

@@ -10,9 +10,10 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from fastacct.accountants.base import Method, Wanted
+from fastacct.accountants.batching import Batches, batches_of
 from fastacct.accountants.exact import Exact
 from fastacct.accountants.question import CurveOptions, Job, Options, answer, as_accountant, as_process, checked
-from fastacct.batching import Batches, batches_of
+from fastacct.accountants.run import PARAMETERS, Block, Run, as_delta, of_history, parameters, refused, steps_of_epochs
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import MAX_STEPS, POSITIVE, UNIT, Cells, Domain, Reals, as_cells, as_number, as_threads
 from fastacct.core.inputs import common_shape as shape_of
@@ -25,7 +26,6 @@ from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.attack import rates
 from fastacct.readers.job import Ask, is_on_grid, rough_epsilon
-from fastacct.run import PARAMETERS, Block, Run, as_delta, of_history, parameters, refused, steps_of_epochs
 
 _SMALLEST_RATE: Final = 1e-30
 _ANY: Final = Domain(-math.inf, math.inf)

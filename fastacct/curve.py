@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-import fastacct.run as runs
+import fastacct.accountants.run as runs
 from fastacct.accountants.question import Job, as_process
 from fastacct.core.files import atomic_output
 from fastacct.core.html import table
@@ -27,8 +27,8 @@ from fastacct.epsilon import log_delta_bounds
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.utility import utility
 from fastacct.tradeoff import tpr_at_fpr_bounds, tradeoff_bounds
-from fastacct.utility import utility
 
 __all__ = ["AccuracyCurve", "PrivacyCurve", "Run", "TradeoffCurve"]
 __all__ += ["accuracy_curve", "privacy_curve", "tradeoff_curve", "write_csv"]

@@ -28,8 +28,9 @@ from typing import Final, Literal, Unpack, cast
 import numpy as np
 
 from fastacct.accountants import CLT, RDP, Exact
+from fastacct.accountants.batching import batches_of
 from fastacct.accountants.question import Job, as_accountant, as_method, asked, plain_bounds, renyi
-from fastacct.batching import batches_of
+from fastacct.accountants.run import Parameters, Run, as_delta, parameters, process_of, refused
 from fastacct.calibrate import calibrated_on_loader
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.engine import AT_ONCE
@@ -44,7 +45,6 @@ from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import Parameters, Run, as_delta, parameters, process_of, refused
 from fastacct_ext import _kernels
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower", "job"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Unpack
 
 from fastacct.accountants.question import CurveOptions, Job, Options, answer, plain_bounds, renyi
+from fastacct.accountants.run import verb
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Floats, Reals, unwrap
-from fastacct.run import verb
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
 __all__ += ["log_delta", "log_delta_bounds", "rdp", "rdp_bounds"]

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.accountants.question import Job, as_process, plain_bounds
+from fastacct.accountants.run import verb
 from fastacct.core.bounds import TIGHT_WIDTH, Bounds, status_of
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import PAD, Cells, Domain, Floats, as_number, as_threads, unwrap
@@ -30,7 +31,6 @@ from fastacct.readers.cell_job import BOTH
 from fastacct.readers.contour import Contour, Index
 from fastacct.readers.job import contour_of
 from fastacct.readers.nearby import EPSILON, LOG_DELTA
-from fastacct.run import verb
 from fastacct_ext import _kernels
 
 FLOOR: Final = Domain(1e-300, 1.0)

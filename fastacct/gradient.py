@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.accountants import Exact
+from fastacct.accountants.batching import batches_of
 from fastacct.accountants.question import as_accountant
-from fastacct.batching import batches_of
+from fastacct.accountants.run import Run, as_delta, parameters, refused
 from fastacct.core.bounds import TIGHT_WIDTH, Shaped, Status
 from fastacct.core.inputs import (
     MAX_STEPS,
@@ -47,7 +48,6 @@ from fastacct.core.relations import SAMPLED, as_relation, refuse
 from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, read_run
 from fastacct.readers.contour import kernel_directions
 from fastacct.readers.nearby import EPSILON, Reading
-from fastacct.run import Run, as_delta, parameters, refused
 from fastacct_ext._kernels import Directions, Quantity
 
 __all__ = ["DeltaGradient", "EpsilonGradient", "delta_gradient", "epsilon_gradient"]

@@ -10,6 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from fastacct.accountants.question import Job, answer, as_process
+from fastacct.accountants.run import verb
 from fastacct.core.bounds import Bounds
 from fastacct.core.deltas import (
     FEWER,
@@ -35,7 +36,6 @@ from fastacct.mechanisms.finite import from_pmf
 from fastacct.mechanisms.guarantee import MeanConcentratedDP
 from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
-from fastacct.run import verb
 
 Both = Literal["add_remove", "remove", "add"]
 _BOTH: Final[tuple[Both, ...]] = ("add_remove", "remove", "add")

@@ -5,10 +5,11 @@
 True
 """
 
+from fastacct.accountants.explain import Explanation
+from fastacct.accountants.network import NetworkGain
 from fastacct.certificate import Certificate, read_certificate
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.deltas import Concentration
-from fastacct.explain import Explanation
 from fastacct.gdp import GaussianFit
 from fastacct.guarantees import Guarantee, read_guarantee
 from fastacct.ledger.accountant import BudgetExceededError
@@ -16,7 +17,6 @@ from fastacct.loaders import LoaderGuide
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.privacy_loss import PrivacyLoss
 from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto
-from fastacct.utility import NetworkGain
 
 __all__ = [
     "Bounds",

@@ -13,13 +13,13 @@ from typing import Literal, Unpack
 import numpy as np
 
 from fastacct.accountants.question import CurveOptions, Job, answer, checked, plain_bounds
+from fastacct.accountants.run import verb
 from fastacct.core.bounds import Bounds, status_of
 from fastacct.core.inputs import PAD, UNIT, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation
 from fastacct.readers.attack import bayes_risk as risk_bounds
 from fastacct.readers.attack import rates
-from fastacct.run import verb
 
 __all__ = ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds", "positive_predictive_value"]
 __all__ += ["positive_predictive_value_bounds", "tpr_at_fpr", "tpr_at_fpr_bounds", "tradeoff", "tradeoff_bounds"]

@@ -93,7 +93,9 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
         cells = fa_cells(n - at, NULL, NULL, NULL, &target[at], NULL, NULL)
         out = fa_answers(&lower[at], &upper[at], &slope[at], NULL, NULL, &status[at])
         with nogil:
+            fa_ask(heard)
             done = k.exact_job(&job, &cells, &ask, LISTEN_IN_JOB, &out)
+            fa_ask(NULL)
         at += checked(done)
         PyErr_CheckSignals()
 
@@ -105,7 +107,9 @@ def allocation(double noise_multiplier, int64_t steps, double[:, ::1] rows, doub
     cdef int n, room = <int> rows.shape[0]
     fit(noise_multiplier > 0.0 and steps >= 1 and room > 0 and rows.shape[1] == 4 and known.shape[0] == 4)
     with nogil:
+        fa_ask(heard)
         n = k.allocation(noise_multiplier, steps, room, &rows[0, 0], &known[0])
+        fa_ask(NULL)
     return checked(n)
 
 

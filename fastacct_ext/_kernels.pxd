@@ -102,6 +102,7 @@ cdef extern from "include/kernels.h" nogil:
     const fa_kernels *fa_kernels_select(const char *name)
     enum: FA_NO_MEMORY
     void fa_alloc_limit(int64_t n)
+    void fa_ask(int (*is_given_up)() noexcept nogil) noexcept nogil
     double fa_seconds()
     int fa_disagreed()
 

@@ -7,7 +7,7 @@ import os
 
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.exc cimport PyErr_CheckSignals
+from cpython.exc cimport PyErr_CheckSignals, PyErr_Occurred
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport Py_TYPE
@@ -19,6 +19,9 @@ from fastacct_ext._headers cimport (
     FA_SIGMA, FA_SLOPE, FA_STATUS, FA_STEPS, FA_TARGET, FA_UPPER, FA_VALUE, FA_ARRAYS, fa_array, fa_bounds_of_run,
     fa_found, fa_grid, fa_grid_order, fa_grid_run, fa_safe_rdp_of_run, fa_safe_upper_of_run, fa_strided,
 )
+
+cdef extern from "Python.h":
+    int check_signals "PyErr_CheckSignals"() noexcept    # leaves an error standing
 
 # Seconds after which a long call comes up for air: Ctrl-C, calls given up.  A job prepares itself anew each time.
 cdef double LISTEN = 0.1, LISTEN_IN_JOB = 0.2
@@ -65,7 +68,24 @@ def level():
 if os.environ.get("FASTACCT_ISA"):
     select(os.environ["FASTACCT_ISA"])
 
-cdef int64_t checked(int64_t done) except -1:
+_is_given_up = None     # whether nobody waits any more for what this thread does
+
+
+def listen(is_given_up):
+    """Kernels that take long ask this now and then in threads other than the main one."""
+    global _is_given_up
+    _is_given_up = is_given_up
+
+
+cdef int heard() noexcept nogil:
+    """Whether a signal's handler has raised an error, which is left standing, or the call is given up."""
+    with gil:
+        return 1 if check_signals() else _is_given_up is not None and _is_given_up()
+
+
+cdef int64_t checked(int64_t done) except? -1:
+    if PyErr_Occurred():
+        return -1
     if done == FA_NO_MEMORY:
         raise MemoryError("not enough memory for the kernel's nodes")
     return done

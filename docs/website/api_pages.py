@@ -23,15 +23,18 @@ SUBMODULES = ["gradient", "testing", "reference", "conformance"]
 """Public modules that are imported by their own name, beside those of `fastacct.__all__`."""
 
 GROUPS = {
-    "verbs": ("Epsilon, delta and Rényi divergences", ("epsilon", "core.bounds", "explain", "core.progress")),
+    "verbs": (
+        "Epsilon, delta and Rényi divergences",
+        ("epsilon", "core.bounds", "accountants.explain", "core.progress"),
+    ),
     "attacks": ("Attacks and trade-off curves", ("tradeoff", "gdp")),
     "loss": ("The privacy loss", ("privacy_loss", "moments")),
     "accountants": ("Accountants", ("accountants",)),
     "budget": ("Budgets", ("ledger",)),
     "mechanisms": ("Classes of mechanisms", ("mechanisms",)),
-    "utility": ("Errors, and noise for a target", ("utility", "mechanisms.error", "calibrate")),
+    "utility": ("Errors, and noise for a target", ("mechanisms.utility", "mechanisms.error", "calibrate")),
     "sweeps": ("Sweeps, plans and reports", ("sweep", "reports")),
-    "loaders": ("Loaders and networks", ("loaders", "network")),
+    "loaders": ("Loaders and networks", ("loaders", "accountants.network")),
 }
 """Pages of the names of `fastacct` itself: title, and the modules in which they are defined."""
 REST = ("more", "More")

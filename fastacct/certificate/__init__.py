@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastacct.accountants.question import Job
+from fastacct.accountants.run import verb
 from fastacct.certificate.describe import releases, text_of
 from fastacct.certificate.search import FIRST, MOST_PLACES, Direction, added_up, are_mirrored
 from fastacct.certificate.search_line import Lines
@@ -30,7 +31,6 @@ from fastacct.core.relations import Relation, as_relation
 from fastacct.core.version import __version__
 from fastacct.epsilon import delta as engine_delta
 from fastacct.epsilon import epsilon as engine_epsilon
-from fastacct.run import verb
 
 __all__ = ["Certificate", "certify", "read_certificate"]
 

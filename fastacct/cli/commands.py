@@ -15,7 +15,7 @@ import numpy as np
 import fastacct.dpsgd as dpsgd
 import fastacct.plot as plot
 from fastacct.accountants import RDP, Exact, Method
-from fastacct.batching import in_words
+from fastacct.accountants.batching import in_words
 from fastacct.cli.answers import Answer
 from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, first_of, one_run, parse_orders
 from fastacct.core.files import refuse_existing

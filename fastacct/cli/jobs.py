@@ -19,8 +19,9 @@ import fastacct.cli.commands as commands
 import fastacct.curve as curves
 import fastacct.mechanisms as mechanisms
 import fastacct.plot as plot
+from fastacct.accountants.batching import COMPANIONS, in_words
 from fastacct.accountants.question import CurveOptions, Job
-from fastacct.batching import COMPANIONS, in_words
+from fastacct.accountants.run import Run, as_delta, process_of
 from fastacct.certificate import certify as certificate_of
 from fastacct.certificate import read_certificate
 from fastacct.cli.answers import Answer
@@ -43,7 +44,6 @@ from fastacct.reports import plan as plan_of
 from fastacct.reports import report as report_of
 from fastacct.reports.numbers import right_alarms
 from fastacct.reports.written import FORMATS
-from fastacct.run import Run, as_delta, process_of
 from fastacct.tradeoff import advantage, tpr_at_fpr
 
 CURVE_ROWS: Final = 6

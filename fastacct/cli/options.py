@@ -15,12 +15,12 @@ import numpy as np
 
 import fastacct.accountants as accountants
 from fastacct.accountants import RDP, Method
+from fastacct.accountants.batching import BINS, COMPANIONS, SAMPLINGS, batches_of
 from fastacct.accountants.rdp import CONVERSIONS
-from fastacct.batching import BINS, COMPANIONS, SAMPLINGS, batches_of
+from fastacct.accountants.run import Run, as_delta, parameters
 from fastacct.core.inputs import as_choice, common_shape
 from fastacct.core.relations import RELATIONS
 from fastacct.loaders import loaders
-from fastacct.run import Run, as_delta, parameters
 
 Keywords = dict[str, Any]
 ACCOUNTANTS: Final[dict[str, type[Method]]] = {

@@ -36,6 +36,11 @@ WATCHED: Final[ContextVar[Callable[[int], Watcher] | None]] = ContextVar("calls 
 """Who watches calls of this thread, from their number of cells; not the calls inside of these."""
 
 
+_HERE: Final = threading.local()
+"""Of a worker: whether its call is given up, which kernels ask that take long."""
+_kernels.listen(lambda: getattr(_HERE, "is_given_up", bool)())
+
+
 @lru_cache(maxsize=1)
 def _executor(threads: int) -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +88,7 @@ def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work, watcher:
     given_up = False
 
     def task(start: int, stop: int) -> None:
+        _HERE.is_given_up = lambda: given_up
         while start < stop and not given_up:
             start = work(start, stop)
 
@@ -102,29 +108,6 @@ def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work, watcher:
         while running:
             with contextlib.suppress(KeyboardInterrupt):
                 running = wait(running, _LISTEN).not_done
-
-
-def aside(work: Callable[[], None]) -> None:
-    """Do what may take seconds without a look at signals in a thread of its own, so that Ctrl-C is heard.
-
-    After Ctrl-C it goes on to its end: it must write nothing but what is its caller's own.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return work()
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run, name="fastacct-aside", daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(_LISTEN)
-    if failed:
-        raise failed[0]
 
 
 def run_kernel(

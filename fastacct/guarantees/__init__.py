@@ -17,12 +17,13 @@ from typing import Final, Unpack, cast
 
 import numpy as np
 
+from fastacct.accountants.batching import in_words
 from fastacct.accountants.question import Job, as_process
+from fastacct.accountants.run import Run, as_delta, process_of, refused
 from fastacct.audit.betting import Sequential
 from fastacct.audit.many_runs import Scores
 from fastacct.audit.planned import compare
 from fastacct.audit.single_run import OneRun, one_run
-from fastacct.batching import in_words
 from fastacct.certificate import Certificate, certify
 from fastacct.certificate.describe import releases, text_of
 from fastacct.core.bounds import Bounds, Status
@@ -48,7 +49,6 @@ from fastacct.ledger.accountant import Accountant
 from fastacct.ledger.state import checksum, decoded, encoded
 from fastacct.mechanisms.guarantee import ApproxDP
 from fastacct.mechanisms.process import Process
-from fastacct.run import Run, as_delta, process_of, refused
 from fastacct_ext import _kernels
 
 __all__ = ["Guarantee", "guarantee", "read_guarantee"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from fastacct.accountants.question import Job, as_process
+from fastacct.accountants.run import Parameters, job_or_run
 from fastacct.calibrate import calibrate
 from fastacct.core.html import table
 from fastacct.core.inputs import SHARE, Domain, as_choice, as_number
@@ -23,7 +24,6 @@ from fastacct.ledger.filters import ENDLESS, UNIT, Filter
 from fastacct.ledger.state import checksum, decoded, encoded
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
-from fastacct.run import Parameters, job_or_run
 
 _VERSION: Final = 1  # of the JSON state
 _FORMAT: Final = "fastacct.Accountant"

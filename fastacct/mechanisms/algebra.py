@@ -27,7 +27,6 @@ from fastacct.mechanisms.base import (
     AT_LEAST_ONE,
     Count,
     Divergence,
-    Refusals,
     SampledGaussian,
     parameter,
     plain,
@@ -35,6 +34,7 @@ from fastacct.mechanisms.base import (
 )
 from fastacct.mechanisms.claimed import completed
 from fastacct.mechanisms.process import DeltaOf, Process
+from fastacct.mechanisms.samplers import Refusals
 from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
 __all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process"]

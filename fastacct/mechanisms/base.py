@@ -20,17 +20,11 @@ from fastacct.core.inputs import (
     as_listed,
     as_number,
     common_shape,
-    unwrap,
 )
 from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
 from fastacct.core.words import hinting
-from fastacct.mechanisms.error import ErrorLaw
-from fastacct.mechanisms.samplers import SAMPLERS, VERBS
-
-if TYPE_CHECKING:
-    from fastacct.mechanisms.algebra import Mechanism
 
 AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 WEIGHTS_OFF: Final = 1e-12
@@ -131,8 +125,6 @@ OF_A_JOB: Final = {
     "calibrate": "write fastacct.calibrate(lambda x: ..., epsilon=..., delta=...)",
 }
 """What to write instead of methods that jobs do not have."""
-_SHOWN: Final = (*VERBS, "decompose", "group", "local", "relations", "tight")
-"""Attributes that `dir` of a mechanism shows beside its parameters."""
 
 
 def _is_replaced(value: object) -> bool:
@@ -170,13 +162,6 @@ class Value(Compared):
         if section and "    Parameters\n" not in text:
             before, heading, after = text.partition("    Examples\n")
             cls.__doc__ = f"{before.rstrip()}\n\n{section}\n\n{heading}{after}"
-
-    def __dir__(self) -> list[str]:
-        """Parameters, and what a person does with a mechanism; what a class of somebody else's adds."""
-        kind = type(self)
-        theirs = (base for base in kind.__mro__[:-1] if not base.__module__.startswith("fastacct."))
-        verbs = (name for name in dir(kind) if name in _SHOWN or name.startswith("from_"))
-        return sorted({*(own.name for own in fields_of(kind)), *verbs, *(name for own in theirs for name in vars(own))})
 
     def __post_init__(self) -> None:
         for own in fields_of(type(self)):
@@ -233,76 +218,3 @@ class Value(Compared):
             else:
                 words.append(f"{own.name}={value!r}")
         return ",".join(words), tuple(numbers)
-
-
-class Refusals(Value):
-    """What is refused by name, unless a mechanism says otherwise: samplers, the distribution of its error."""
-
-    def error_law(self, *args: Any, **about: Any) -> ErrorLaw:
-        """The distribution of a release's error, in units of one record's contribution; each mechanism has keywords."""
-        raise ValueError(f"the error of {self!r} is not known: it depends on more than the mechanism says")
-
-    def plain_noise(self) -> Cells:
-        """The noise multiplier of plain Gaussian noise."""
-        raise ValueError(f"batches of fixed or bounded size are known for Gaussian noise only, not for {self!r}")
-
-
-def _refusing(verb: str, what: str) -> Callable[..., Value]:
-    def refuse(self: Value, *args: object, **settings: object) -> Value:
-        raise ValueError(f"{what} known for Gaussian noise only, not for {self!r}")
-
-    refuse.__name__, refuse.__qualname__ = verb, f"{Refusals.__qualname__}.{verb}"
-    refuse.__doc__ = f"Refused: {what} known for Gaussian noise only."
-    return refuse
-
-
-for _verb in VERBS:
-    if SAMPLERS[_verb].refused:
-        setattr(Refusals, _verb, _refusing(_verb, SAMPLERS[_verb].refused))
-
-
-class OfGaussian(Value):
-    """What mechanisms share that are plain Gaussian noise on random batches."""
-
-    mechanism: Mechanism
-    made_by: ClassVar[str]
-    """The verb that makes one."""
-    ordered: ClassVar[tuple[str, str] | None] = None
-    """A parameter, and the one that it must not exceed."""
-    drawn: ClassVar[str | None] = None
-    """The parameter that is 0 where no record is drawn."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, Refusals):
-            raise TypeError(f"mechanism must be a mechanism, not {self.mechanism!r}")
-        self.mechanism.plain_noise()  # refuses what is not plain Gaussian noise
-        super().__post_init__()
-        if self.ordered is not None:
-            least, most = np.broadcast_arrays(*(getattr(self, name) for name in self.ordered))
-            if (least > most).any():
-                (name, limit), first = self.ordered, np.argmax(least > most)
-                raise ValueError(f"{name} = {float(least.flat[first])!r} exceeds {limit} = {float(most.flat[first])!r}")
-
-    @property
-    def noise(self) -> Cells:
-        """Noise multiplier of the mechanism on all records."""
-        return self.mechanism.plain_noise()
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether the noise hides all, or no record is drawn."""
-        return self.noise == math.inf or (self.drawn is not None and getattr(self, self.drawn) == 0.0)
-
-    def moved_by(self, far: Cells) -> Mechanism:
-        """The mechanism, where a record that takes the places of others moves the sum so far."""
-        noise = self.noise / far
-        less = unwrap(np.where(far == 2.0, noise, np.nextafter(noise, 0.0)))
-        changed: dict[str, float | Cells] = {"noise_multiplier": less}
-        return replace(self.mechanism, **changed).marked(self.is_replaced)
-
-    def pure_epsilon(self, relation: Relation) -> float:
-        return 0.0 if self.is_nothing else math.inf
-
-    def __repr__(self) -> str:
-        shown = (f"{own.name}={getattr(self, own.name)!r}" for own in fields_of(type(self))[1:])
-        return f"{self.mechanism!r}.{self.made_by}({', '.join(shown)})"

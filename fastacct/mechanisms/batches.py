@@ -14,7 +14,8 @@ from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import LEAST_NOISE, Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import AT_LEAST_ONE, OfGaussian, parameter, plain
+from fastacct.mechanisms.base import AT_LEAST_ONE, parameter, plain
+from fastacct.mechanisms.samplers import OfGaussian
 from fastacct.samplers.draws import MOST_NOISE, binomial, hypergeometric, swapped
 from fastacct.samplers.fixed_size import replaced, replaced_divergence
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation

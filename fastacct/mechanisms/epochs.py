@@ -13,7 +13,8 @@ from fastacct.core.relations import SAMPLED, Relation, sensitivity
 from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import LEAST_NOISE, Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import AT_LEAST_ONE, Count, OfGaussian, parameter, plain
+from fastacct.mechanisms.base import AT_LEAST_ONE, Count, parameter, plain
+from fastacct.mechanisms.samplers import OfGaussian
 from fastacct.samplers import allocation, shuffled
 from fastacct.samplers.draws import MOST_NOISE
 

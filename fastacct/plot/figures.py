@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from fastacct.accountants.run import Parameters, process_of, refused
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, refuse_existing
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.run import Parameters, process_of, refused
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

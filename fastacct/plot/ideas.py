@@ -10,6 +10,7 @@ import numpy as np
 
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants.question import Job
+from fastacct.accountants.run import Parameters
 from fastacct.calibrate import calibrate
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_number
 from fastacct.core.rounding import digits_up
@@ -22,6 +23,7 @@ from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.laplace import Laplace
 from fastacct.mechanisms.process import Process
 from fastacct.mechanisms.samplers import SAMPLERS
+from fastacct.mechanisms.utility import utility
 from fastacct.plot.figures import (
     SMALL,
     STYLES,
@@ -36,8 +38,6 @@ from fastacct.plot.figures import (
     styled,
     wrapped,
 )
-from fastacct.run import Parameters
-from fastacct.utility import utility
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

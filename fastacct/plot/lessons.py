@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastacct.accountants.run import Parameters
 from fastacct.core.words import written_out
 from fastacct.curve import name_of
 from fastacct.plot.figures import finished, jobs_of, log_scale, name_axes, named, panel, power, styled, wrapped
 from fastacct.privacy_loss import PrivacyLoss
 from fastacct.privacy_loss import privacy_loss as loss_of
-from fastacct.run import Parameters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from fastacct.accountants.network import NetworkGain
     from fastacct.accountants.question import Job
     from fastacct.curve import AccuracyCurve
     from fastacct.mechanisms.error import ErrorLaw
     from fastacct.plot.figures import Several
     from fastacct.privacy_loss import PrivacyLoss
-    from fastacct.utility import NetworkGain
 
 
 def accuracy(curves: Several[AccuracyCurve]) -> Figure:

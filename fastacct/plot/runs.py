@@ -11,6 +11,7 @@ import numpy as np
 import fastacct.curve as curve
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants import RDP
+from fastacct.accountants.run import Parameters, refused
 from fastacct.core.inputs import Cells, Reals
 from fastacct.core.relations import DIRECTIONS, RELATIONS, Relation, as_relation
 from fastacct.core.rounding import digits_up
@@ -34,7 +35,6 @@ from fastacct.plot.figures import (
     wrapped,
 )
 from fastacct.plot.grids import FRAME, MAP_CELLS, draw_levels, draw_numbers, numbers_size
-from fastacct.run import Parameters, refused
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.bounds import Status, meet
-from fastacct.core.engine import aside, run_kernel
+from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.losses.mixture import LEAST_NOISE, Mixture
 from fastacct.losses.panels import without
@@ -215,8 +215,9 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
     points, places = np.unique(target, return_inverse=True)
     (up, down), out = places.reshape(target.shape), Reading.empty(points.size)
     given, into = (*job.columns, job.data, points), (out.lower, out.upper, np.empty(points.size), out.status)
-    kernel = partial(_kernels.exact_job, mirrored=job.is_mirrored, spacing=job.spacing)
-    aside(partial(kernel, *given, *into, quantity=what, directions=directions))
+    _kernels.exact_job(
+        *given, *into, quantity=what, directions=directions, mirrored=job.is_mirrored, spacing=job.spacing
+    )
     return Reading(out.lower[down], out.upper[up], out.status[up])
 
 

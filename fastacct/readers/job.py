@@ -122,6 +122,8 @@ def falling(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
 
 def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
     """The places of all targets of each cell that has some `where`, harder ones first: neighbours share a line."""
+    if not ask.shape:
+        return [np.flatnonzero(where)]
     owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
     order = np.lexsort((target, owner))
     pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if order.size else []

@@ -268,6 +268,8 @@ def climb(
     for name in (one for one in _CHEAPEST if one in (*rungs, "quick")) if (enough > TRIVIAL[quantity]).any() else rungs:
         nothing_yet = out.upper >= TOP[WHAT[quantity]]
         is_open &= (out.lower < TOP[WHAT[quantity]]) & (nothing_yet | (out.upper > enough))  # infinite ones are final
+        if not is_open.any():
+            break
         at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out, lost)))
         if not at.size or (begun and name == "line"):
             continue

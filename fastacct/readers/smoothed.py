@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.inputs import ROUNDING, Cells
+from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
 from fastacct.losses.loss import Atoms, OutOfReachError, Part, composed, log_moment, weighted
 from fastacct.readers.grid.reader import Grid
 
-_MOST_PAIRS: Final = 6e8
-"""Of points and atoms: about a nanosecond each; what else is done at a point is worth 256."""
+_MOST_PAIRS: Final = 3e9
+"""Of points and atoms: about a fifth of a nanosecond each; what else is done at a point is worth 1280."""
 _LAST: Final = 24.0
 """s^2 t^2/2 at the last point."""
 _OUT: Final = 34.0
@@ -35,7 +36,7 @@ _NEXT_TILT: Final = 1.25
 """Of one tilt to the next."""
 _PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 _MOST_KEPT: Final = 1 << 21
-"""Points of sums, of 32 bytes each."""
+"""Points of sums, of 32 bytes each, and phases that are in memory together."""
 
 Wave = NDArray[np.complex128]
 
@@ -124,6 +125,19 @@ def _known(part: Part, is_upper: bool) -> Atoms:
     return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=source.infinite)
 
 
+class _Transform(NamedTuple):
+    """That of a sum times that of the payoff at all points, its largest error, and what bounds that of its readings."""
+
+    wave: Wave
+    error: float
+    size: float
+    turned: float
+    """Sum of the sizes times their points."""
+    scale: float
+    scales: float
+    """The logarithm of what it is to be multiplied with, and of how large numbers that is the sum."""
+
+
 class _Sum:
     """A Fourier sum at one tilt, for any epsilon near it: points (a B + b) spacing, in A rows of B."""
 
@@ -146,12 +160,11 @@ class _Sum:
             raise OutOfReachError("rounding hides where the losses are")
         self._spacing = 2.0 * math.pi / self._period
         points = math.sqrt(2.0 * _LAST / variance) / self._spacing + 2.0
-        if not points * (256.0 + sum(one.loss.size for one, _ in parts)) < _MOST_PAIRS:
+        if not points * (1280.0 + sum(one.loss.size for one, _ in parts)) < _MOST_PAIRS:
             raise OutOfReachError("a finite sum needs too many points")
         self._columns = 1 << math.ceil(0.5 * math.log2(points))
         self._rows = math.ceil(points / self._columns)
         self.points = self._rows * self._columns
-        self._fill()
 
     def _log_moment(self, tilt: float) -> tuple[float, float]:
         """log E exp(tilt (S + W)), and by how much it may be off."""
@@ -164,25 +177,33 @@ class _Sum:
 
     def _phases(self, x: Cells) -> tuple[Wave, Wave]:
         """exp(i t x) at the first point of each row, and from there to each column."""
-        starts, offsets = (np.arange(n, dtype=np.float64) for n in (self._rows, self._columns))
-        at = starts * self._columns * self._spacing, offsets * self._spacing
-        return np.exp(1j * np.multiply.outer(at[0], x)), np.exp(1j * np.multiply.outer(at[1], x))
+        rows = np.multiply.outer(np.arange(self._rows) * (self._columns * self._spacing), x)
+        columns = np.multiply.outer(np.arange(self._columns) * self._spacing, x)
+        return np.cos(rows) + 1j * np.sin(rows), np.cos(columns) + 1j * np.sin(columns)
 
-    def _fill(self) -> None:
-        """The transform of the sum at all points, times that of the payoff, and a bound of its error."""
+    def _moments(self, loss: Cells, weight: Cells) -> Wave:
+        """The sum of weight exp(i t loss) at all points."""
+        total = np.zeros((self._rows, self._columns), dtype=np.complex128)
+        size = _MOST_KEPT // (self._rows + self._columns)
+        for start in range(0, loss.size, size):
+            rows, columns = self._phases(loss[start : start + size])
+            total += (rows * weight[start : start + size]) @ columns.T
+        return total
+
+    @cached
+    def _transform(self) -> _Transform:
         tilt, v = self._tilt, self._variance
-        t = (np.arange(self._rows * self._columns) * self._spacing).reshape(self._rows, self._columns)
+        t = (np.arange(self.points) * self._spacing).reshape(self._rows, self._columns)
         wave, log_most, relative = np.ones(t.shape, dtype=np.complex128), np.zeros(t.shape), np.zeros(t.shape)
         scales = []
         for (one, n), (_, loss, log_mass) in zip(self._parts, self._weighted, strict=True):
             scale = log_moment([(1, loss, log_mass)], tilt).value
             half = 0.5 * (tilt * one.loss - scale)
             weight = one.mass * np.exp(half) * np.exp(half)
-            rows, columns = self._phases(one.loss)
-            factor = np.einsum("aj,bj->ab", rows * weight, columns)
-            off = float(np.sum(weight * (4.0 * np.abs(tilt * one.loss) + 2.0 * abs(scale) + 24.0)))
+            factor = self._moments(one.loss, weight)
+            off = float(np.sum(weight * (4.0 * np.abs(tilt * one.loss) + 2.0 * abs(scale) + 48.0)))
             reach = float(np.sum(weight * np.abs(one.loss)))
-            error = ROUNDING * (off + 32.0 + one.loss.size + 3.0 * reach * t) * (1.0 + 1e-6) + 1e-300
+            error = ROUNDING * (off + 32.0 + 3.0 * (one.loss.size + reach * t)) * (1.0 + 1e-6) + 1e-300
             most = np.abs(factor) * (1.0 + 1e-14) + error
             log_most += n * np.log(most)
             relative += n * error / most
@@ -192,43 +213,44 @@ class _Sum:
         payoff = np.exp(0.5 * v * square) * np.exp(0.5j * v * turn) / (z * (z + 1.0))
         size = np.abs(payoff) * np.exp(log_most) * (1.0 + 1e-9 + 8.0 * ROUNDING * self._n_releases)
         powers = 4.0 * (self._n_releases + len(scales)) + 8.0 * v * (tilt * (1.0 + tilt) + t * t + turn) + 64.0
-        self._wave = wave * payoff
-        self._wave[0, 0] *= 0.5
-        self._error = float(np.sum(size * (relative * (1.0 + 1e-6) + ROUNDING * powers)))
-        self._size, self._turned, self._last = float(np.sum(size)), float(np.sum(size * t)), float(t[-1, -1])
-        self._scale, self._scales = math.fsum(scales), math.fsum(map(abs, scales))
+        wave *= payoff
+        wave[0, 0] *= 0.5
+        whole = float(np.sum(size * (relative * (1.0 + 1e-6) + ROUNDING * powers)))
+        scale, all_scales = math.fsum(scales), math.fsum(map(abs, scales))
+        return _Transform(wave, whole, float(np.sum(size)), float(np.sum(size * t)), scale, all_scales)
 
     def smooth(self, epsilon: float) -> tuple[float, float]:
         """Bounds of what finite losses add to delta beside the Gaussian."""
-        tilt, v, period = self._tilt, self._variance, self._period
-        if not (exponent := self._scale - tilt * epsilon) < 700.0:  # far on the left of where this tilt tells anything
+        tilt, v, period, known = self._tilt, self._variance, self._period, self._transform
+        if not (exponent := known.scale - tilt * epsilon) < 700.0:  # far on the left of where this tilt tells anything
             return -math.inf, math.inf
         rows, columns = self._phases(np.array([-epsilon]))
-        total = float(np.sum(np.einsum("ab,b->a", self._wave, columns[:, 0]) * rows[:, 0]).real)
-        each = 3.0 * abs(epsilon) * self._turned + (64.0 + self._rows + self._columns) * self._size
+        total = float(np.sum(np.einsum("ab,b->a", known.wave, columns[:, 0]) * rows[:, 0]).real)
+        each = 3.0 * abs(epsilon) * known.turned + (64.0 + self._rows + self._columns) * known.size
         unit = self._spacing / math.pi * math.exp(exponent)
-        off = ROUNDING * (8.0 * (self._scales + tilt * abs(epsilon)) + 64.0)
-        error = unit * ((self._error + ROUNDING * each) * (1.0 + 1e-6) + off * abs(total))
+        off = ROUNDING * (8.0 * (known.scales + tilt * abs(epsilon)) + 64.0)
+        error = unit * ((known.error + ROUNDING * each) * (1.0 + 1e-6) + off * abs(total))
         # beyond the last point
-        most = self._here - tilt * epsilon - 0.5 * v * self._last**2
-        error += _geometric(most, math.inf, tilt * epsilon) / (math.pi * v * self._last**3)
+        last = (self.points - 1) * self._spacing
+        most = self._here - tilt * epsilon - 0.5 * v * last**2
+        error += _geometric(most, math.inf, tilt * epsilon) / (math.pi * v * last**3)
         # of the periods on the right Chernoff's bounds; on the left all is in the money, but for such a bound
         beyond = below = math.inf
         for step, right, left in zip(self._steps, self._right, self._left, strict=True):
             on_right, on_left = (tilt + step) * epsilon, (1.0 + step) * epsilon
             beyond = min(beyond, _geometric(right - on_right, step * period, on_right))
             below = min(below, _geometric(left + on_left, (tilt + 1.0 + step) * period, on_left))
-        known = 0.0
+        paid = 0.0
         for sign, power, rate in ((1.0, 0.0, tilt), (-1.0, -1.0, tilt + 1.0)):
             log_mass, off = self._log_moment(power)
             part = _geometric(log_mass - power * epsilon, rate * period, 0.0)
-            known += sign * part
+            paid += sign * part
             steep = rate * period * (1.0 + 1.0 / -math.expm1(-rate * period))
             error += part * (off + 1e-15 * (steep + abs(epsilon) + 64.0))
         if not error < math.inf:  # numbers too large to subtract
             return -math.inf, math.inf
         error = error * (1.0 + 1e-12) + 1e-15 * abs(unit * total)
-        return unit * total - known - error - (beyond + below) * (1.0 + 1e-12), unit * total - known + error
+        return unit * total - paid - error - (beyond + below) * (1.0 + 1e-12), unit * total - paid + error
 
     def above(self, epsilon: float) -> float:
         """An upper bound of delta of these atoms."""

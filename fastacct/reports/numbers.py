@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from fastacct.batching import COMPANIONS, in_words
+from fastacct.accountants.batching import COMPANIONS, in_words
+from fastacct.accountants.run import Run, parameters, process_of
 from fastacct.core.relations import Relation, both_ways
 from fastacct.core.rounding import as_written
 from fastacct.core.version import __version__
 from fastacct.core.words import as_plain, in_one_line
 from fastacct.epsilon import delta as smallest_delta
 from fastacct.epsilon import epsilon, epsilon_bounds
-from fastacct.run import Run, parameters, process_of
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import numpy as np
 
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants.question import CurveOptions
+from fastacct.accountants.run import Run, as_delta, parameters, process_of, refused
 from fastacct.core.extras import import_extra
 from fastacct.core.inputs import MAX_STEPS, POSITIVE, Cells, Domain, as_cells, as_choice, as_number, check_memory
 from fastacct.core.relations import both_ways
 from fastacct.core.version import __version__
 from fastacct.core.words import refuse_unknown, written_out
-from fastacct.run import Run, as_delta, parameters, process_of, refused
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:

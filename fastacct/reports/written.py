@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import fastacct.plot as plot
 from fastacct.accountants.question import as_process
+from fastacct.accountants.run import Run, as_delta, process_of, refused
 from fastacct.audit import compare
 from fastacct.certificate import Certificate, certify
 from fastacct.core.extras import import_extra
@@ -43,7 +44,6 @@ from fastacct.reports.sections import (
     summary,
     verdict,
 )
-from fastacct.run import Run, as_delta, process_of, refused
 
 if TYPE_CHECKING:
     import os

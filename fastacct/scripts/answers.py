@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, NamedTuple
 
+from fastacct.accountants.run import Run
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import digits_down, digits_up, rate_of_float32
 from fastacct.dpsgd import epsilon_bounds
-from fastacct.run import Run
 from fastacct.scripts import engines, others, trainers
 from fastacct.scripts.found import Given, Loop, asked
 from fastacct.scripts.loops import is_single

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.accountants import RDP, Exact
-from fastacct.batching import COMPANIONS
+from fastacct.accountants.batching import COMPANIONS
+from fastacct.accountants.run import Run, as_delta, parameters, refused
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.html import table
 from fastacct.core.inputs import DOMAINS, Reals, as_cells, check_memory
 from fastacct.core.labels import labels_of
 from fastacct.core.relations import as_relation
 from fastacct.core.words import did_you_mean, hinting, written_out
-from fastacct.run import Run, as_delta, parameters, refused
 from fastacct.sweep.cost import Estimate, estimate, in_memory
 from fastacct.sweep.grid import FIXED, TARGETS, Grid
 from fastacct.sweep.store import open_sweep, save

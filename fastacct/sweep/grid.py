@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants import Method
+from fastacct.accountants.run import as_delta
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.labels import NOTES
 from fastacct.core.record import Record
 from fastacct.core.relations import Relation
 from fastacct.core.version import __version__
-from fastacct.run import as_delta
 
 if TYPE_CHECKING:
     import xarray as xr

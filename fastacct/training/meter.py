@@ -10,8 +10,9 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct.accountants.batching import SAMPLINGS
 from fastacct.accountants.question import Job, as_process
-from fastacct.batching import SAMPLINGS
+from fastacct.accountants.run import Parameters, as_delta, parameters, process_of
 from fastacct.core.inputs import Domain, Floats, as_choice, as_number, unwrap
 from fastacct.core.rounding import as_written
 from fastacct.core.words import hinting
@@ -23,7 +24,6 @@ from fastacct.loaders.objects import accumulated, seen
 from fastacct.loaders.seen import Seen
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.run import Parameters, as_delta, parameters, process_of
 
 _VERSION: Final = 1  # of the state
 _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)

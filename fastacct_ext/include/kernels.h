@@ -132,6 +132,11 @@ void fa_alloc_limit(
     int64_t n); /* for tests: this thread's next n allocations succeed, the others fail; < 0: no limit */
 double fa_seconds(void); /* of a clock that only rises */
 
+/* Who calls kernels in this thread may give up a call: what takes long asks now and then, and a call that is given up
+ * ends as if memory were refused.  NULL: nobody is asked. */
+void fa_ask(int (*is_given_up)(void));
+int fa_goes_on(void); /* 0: given up, or without memory */
+
 /* Two certified intervals of one number that do not meet (fa_share in num/interval.h): one of them is wrong. */
 void fa_disagree(void);
 int fa_disagreed(void); /* for tests: whether any did, in any thread, since the last call */

@@ -38,8 +38,12 @@ const fa_kernels *fa_kernels_select(const char *name)
 #define FA_THREAD _Thread_local
 #endif
 
+#define FA_LISTEN 0.1 /* seconds between two looks at whether the caller still wants an answer */
+
 static FA_THREAD int alloc_failed;
 static FA_THREAD int64_t alloc_left = -1;
+static FA_THREAD double ask_at; /* when this thread asks next, ... */
+static FA_THREAD int (*asked)(void); /* ... and whom */
 
 static void *granted(void *memory)
 {
@@ -66,6 +70,22 @@ int fa_alloc_failed(void)
     int failed = alloc_failed;
     alloc_failed = 0;
     return failed;
+}
+
+void fa_ask(int (*is_given_up)(void))
+{
+    asked = is_given_up;
+    ask_at = fa_seconds() + FA_LISTEN;
+}
+
+int fa_goes_on(void)
+{
+    double now;
+    if (asked && !alloc_failed && (now = fa_seconds()) > ask_at) {
+        ask_at = now + FA_LISTEN;
+        alloc_failed = asked();
+    }
+    return !alloc_failed;
 }
 
 #if defined(_MSC_VER)

@@ -14,6 +14,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.__main__ import COMMANDS, EXIT_CODES
+from fastacct.accountants.run import rate_of_batch, steps_of_epochs
 from fastacct.cli.options import (
     COMMON,
     OPTIONS,
@@ -23,7 +24,6 @@ from fastacct.cli.options import (
     wholes,
 )
 from fastacct.core.rounding import digits_down, digits_up
-from fastacct.run import rate_of_batch, steps_of_epochs
 from tests.command import answer, call
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -223,7 +223,7 @@ ROWS = [
     ("testing/__init__.py", "to 1e-9 on the unsafe side", "tests/testing/test_contract.py"),
     ("textbook/classical.py", "from epsilon = 8.42 at delta = 1e-5", textbook_noise),
     ("tradeoff.py", "Relative accuracy of 1e-9", curve_of_attacks),
-    ("utility.py", "Exact to 1e-10", error_of_a_release),
+    ("mechanisms/utility.py", "Exact to 1e-10", error_of_a_release),
 ]
 """(file or files, part of the sentence, the check, or the test file that has it, or why there is none)."""
 

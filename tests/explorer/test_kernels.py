@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.accountants.run import process_of, steps_of_epochs
 from fastacct.core.rounding import rate_of_batch
 from fastacct.readers import job
 from fastacct.readers.cell import Settings
-from fastacct.run import process_of, steps_of_epochs
 from tests.explorer_runs import (
     EXPLORER,
     FPR,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import fastacct as fa
+from fastacct.accountants.run import process_of
 from fastacct.cli import commands
-from fastacct.run import process_of
 from tests.explorer_runs import (
     CHROMIUM,
     IS_REQUIRED,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.accountants.run import process_of
 from fastacct.readers.contour import Contour
-from fastacct.run import process_of
 from fastacct_ext._kernels import Quantity
 from tests.explorer_runs import FPR, SAMPLERS, ask, keywords, number, random_runs, steps_in_all, whole_epochs
 

@@ -11,7 +11,7 @@ from tests.form.test_architecture import ROOT, imports, modules, rows
 
 PACKAGE = ROOT / "fastacct"
 ROOMS = ("core", "losses", "samplers", "readers", "accountants")
-VERBS = ("dpsgd", "epsilon", "run", "calibrate", "explain", "tradeoff", "gdp", "batching", "privacy_loss", "gradient")
+VERBS = ("dpsgd", "epsilon", "calibrate", "tradeoff", "gdp", "privacy_loss", "gradient")
 SHARED = ("base", "process", "algebra")
 """Of the mechanisms: what all kinds share."""
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.With, ast.Assert, ast.comprehension)

@@ -3,7 +3,7 @@
 import pytest
 
 import fastacct as fa
-from fastacct.batching import in_words
+from fastacct.accountants.batching import in_words
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.samplers import OF_ONE_SIZE, SAMPLERS, VERBS
 

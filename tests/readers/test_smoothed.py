@@ -75,10 +75,10 @@ def test_sums_of_other_periods_are_taken_away(monkeypatch, out):
         for epsilon in np.linspace(-0.5, 3.5, 17).tolist():
             truth = all_sums(PARTS, epsilon)
             assert made.below(epsilon) <= truth * (1.0 + 1e-13) <= made.above(epsilon) * (1.0 + 1e-12)
-            unit = made._spacing / math.pi * math.exp(made._scale - tilt * epsilon)
+            unit = made._spacing / math.pi * math.exp(made._transform.scale - tilt * epsilon)
             rows, columns = made._phases(np.array([-epsilon]))
-            whole = unit * float((np.einsum("ab,b->a", made._wave, columns[:, 0]) * rows[:, 0]).sum().real)
-            wrong += whole - unit * made._error > made.smooth(epsilon)[1]
+            whole = unit * float((np.einsum("ab,b->a", made._transform.wave, columns[:, 0]) * rows[:, 0]).sum().real)
+            wrong += whole - unit * made._transform.error > made.smooth(epsilon)[1]
     assert wrong > 10
 
 

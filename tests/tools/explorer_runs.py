@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import fastacct as fa
+from fastacct.accountants.run import steps_of_epochs
 from fastacct.cli import commands
-from fastacct.run import steps_of_epochs
 
 ROOT = Path(__file__).parents[2]
 EXPLORER = ROOT / "explorer"

@@ -194,7 +194,7 @@ REFUSED = [
     ("fa.Gaussian(1.0).poisson(2.0)", "allowed: [0, 1]"),
     ("fa.Gaussian(1.0) * 2.5", "whole numbers"),
     # names of functions
-    ("fa.PrivacyEngine", "compat.opacus.register"),
+    ("fa.PrivacyEngine", "register() of fastacct.compat.opacus"),
     ("fa.training.MeterCallback", "fastacct.training.huggingface"),
     ("fa.Gaussian(1.0).sampled(0.1)", "write .poisson(sample_rate)"),
     *(

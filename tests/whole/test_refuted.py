@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import fastacct as fa
-from fastacct.batching import SAMPLINGS
+from fastacct.accountants.batching import SAMPLINGS
 from fastacct.compat import dp_events, tf_privacy
 from fastacct.compat.prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
 
@@ -217,7 +217,7 @@ def of_jobs(job_epsilon, relations):
     """For adapters that take our jobs."""
 
     def how(loop):
-        from fastacct.run import process_of
+        from fastacct.accountants.run import process_of
 
         for neighbors in set(RELATIONS[loop.sampling]) & set(relations):
             yield neighbors, job_epsilon(process_of(loop.keywords()), neighbors)

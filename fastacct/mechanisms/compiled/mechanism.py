@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -130,47 +131,15 @@ class Compiled(Mechanism):
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """By the same two rules, on fewer panels; where they differ, or an infinite domain was cut too early, inf."""
-        value = np.zeros(orders.shape)
+        value = np.zeros(orders.size)
         for direction in DIRECTIONS[relation]:
-            exact, error = self._log_moments(direction == "add", orders)
+            exact, error = _log_moments(self, direction == "add", orders.tobytes())
             value = np.maximum(value, np.where(error <= 1e-6 * exact + 1e-12, exact + error, np.inf))
-        return value
+        return value.reshape(orders.shape)
 
     def pure_epsilon(self, relation: Relation) -> float:
         """The largest loss, where it is known."""
         return max(self.largest_loss[direction == "add"][1] for direction in DIRECTIONS[relation])
-
-    def _log_moments(self, way: bool, orders: Cells) -> tuple[Cells, Cells]:
-        """log E_P exp((order - 1) loss) / (order - 1), and ten times the difference of the rules."""
-        every = max(1, self.panels // _COARSE)
-        edges = np.unique(np.concatenate([self.table.edges[::every], self.table.edges[-1:], self.breakpoints]))
-        half, a, sums = 0.5 * (edges[1:] - edges[:-1]), (orders - 1.0)[..., None], []
-        for size in (6, 10):
-            _, log_p, log_q, loss, _ = (values.ravel() for values in at_nodes(self, edges, size))
-            log_p, loss = (log_q, -loss) if way else (log_p, loss)
-            unseen = _between_nodes(np.log(2.0 * half), log_p.reshape(-1, size), loss.reshape(-1, size), a)
-            seen = ~np.isnan(loss) & (log_p > -np.inf)
-            if (loss[seen] == np.inf).any():
-                return np.full(orders.shape, np.inf), np.zeros(orders.shape)
-            log_mass, loss = (np.log(half[:, None] * rule(size)[1]).ravel() + log_p)[seen], loss[seen]
-            with np.errstate(invalid="ignore", over="ignore"):
-                size_of = log_mass + a * loss
-                top = size_of.max(axis=-1)
-                far = (top + np.log(np.sum(np.exp(size_of - top[..., None]), axis=-1))) / a[..., 0]
-                near = np.log1p(np.sum(np.exp(log_mass) * np.expm1(np.minimum(a * loss, 1.0)), axis=-1)) / a[..., 0]
-                small = (a * loss).max(axis=-1) < 1.0
-                # what an infinite domain leaves out must be as small as what is seen at its ends
-                ends = np.concatenate([size_of[..., :size], size_of[..., -size:]], axis=-1).max(axis=-1) - top
-                is_cut = (ends > math.log(1e-14)) & (not all(map(math.isfinite, self.domain)))
-            sums.append(np.where(small, near, far))
-            rounding = 1e-14 * (np.abs(top) + 1.0) / a[..., 0] + 1e-13 * np.abs(sums[-1])
-        table = self.table.turned() if way else self.table
-        if table.missing > 0.0:
-            return np.asarray(sums[1]), np.full(orders.shape, np.inf)
-        with np.errstate(invalid="ignore"):
-            error = 10.0 * np.abs(sums[1] - sums[0]) + rounding
-            error = error + np.exp(np.minimum(unseen - a[..., 0] * sums[1], 700.0)) / a[..., 0]
-        return np.asarray(sums[1]), np.where(np.isfinite(error) & ~is_cut, error, np.inf)
 
 
 class CompiledPair(Pair):
@@ -192,6 +161,42 @@ class CompiledPair(Pair):
     def sampled(self, rate: float) -> Pair | None:
         """Of the sample."""
         return CompiledPair(self.made, rate, sample(Pair(self.remove, self.add), rate)) if self.rate == 1.0 else None
+
+
+@lru_cache(maxsize=64)
+def _log_moments(made: Compiled, way: bool, at: bytes) -> tuple[Cells, Cells]:
+    """log E_P exp((order - 1) loss) / (order - 1), and ten times the difference of the rules; kept, since a search asks
+    for the same whole orders five times in each direction."""
+    orders = np.frombuffer(at)
+    every = max(1, made.panels // _COARSE)
+    edges = np.unique(np.concatenate([made.table.edges[::every], made.table.edges[-1:], made.breakpoints]))
+    half, a, sums = 0.5 * (edges[1:] - edges[:-1]), (orders - 1.0)[..., None], []
+    for size in (6, 10):
+        _, log_p, log_q, loss, _ = (values.ravel() for values in at_nodes(made, edges, size))
+        log_p, loss = (log_q, -loss) if way else (log_p, loss)
+        unseen = _between_nodes(np.log(2.0 * half), log_p.reshape(-1, size), loss.reshape(-1, size), a)
+        seen = ~np.isnan(loss) & (log_p > -np.inf)
+        if (loss[seen] == np.inf).any():
+            return np.full(orders.shape, np.inf), np.zeros(orders.shape)
+        log_mass, loss = (np.log(half[:, None] * rule(size)[1]).ravel() + log_p)[seen], loss[seen]
+        with np.errstate(invalid="ignore", over="ignore"):
+            size_of = log_mass + a * loss
+            top = size_of.max(axis=-1)
+            far = (top + np.log(np.sum(np.exp(size_of - top[..., None]), axis=-1))) / a[..., 0]
+            near = np.log1p(np.sum(np.exp(log_mass) * np.expm1(np.minimum(a * loss, 1.0)), axis=-1)) / a[..., 0]
+            small = (a * loss).max(axis=-1) < 1.0
+            # what an infinite domain leaves out must be as small as what is seen at its ends
+            ends = np.concatenate([size_of[..., :size], size_of[..., -size:]], axis=-1).max(axis=-1) - top
+            is_cut = (ends > math.log(1e-14)) & (not all(map(math.isfinite, made.domain)))
+        sums.append(np.where(small, near, far))
+        rounding = 1e-14 * (np.abs(top) + 1.0) / a[..., 0] + 1e-13 * np.abs(sums[-1])
+    table = made.table.turned() if way else made.table
+    if table.missing > 0.0:
+        return np.asarray(sums[1]), np.full(orders.shape, np.inf)
+    with np.errstate(invalid="ignore"):
+        error = 10.0 * np.abs(sums[1] - sums[0]) + rounding
+        error = error + np.exp(np.minimum(unseen - a[..., 0] * sums[1], 700.0)) / a[..., 0]
+    return np.asarray(sums[1]), np.where(np.isfinite(error) & ~is_cut, error, np.inf)
 
 
 def _between_nodes(log_width: Cells, log_p: Cells, loss: Cells, a: Cells) -> Cells:

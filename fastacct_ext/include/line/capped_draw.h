@@ -39,7 +39,7 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
     line->made = 0;
     for (k = 0; k + FA_RUN <= limit; k += FA_RUN) {
         double t = (k + FA_RUN - 1) * h, last, fell, slow, end;
-        if (!fa_cap_reserve_points(job, line, k + FA_RUN))
+        if (!fa_goes_on() || !fa_cap_reserve_points(job, line, k + FA_RUN))
             return 0;
         fa_cap_points(job, line, k);
         if (k == 0 && !fa_cap_is_held(job, line))
@@ -232,7 +232,7 @@ FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_eff
         found = t > 0.0;
         line->reach = found ? effort->far * t : line->reach;
     }
-    for (round = 0; round < 10; round++) {
+    for (round = 0; round < 10 && fa_goes_on(); round++) {
         if (!fa_cap_lay_nodes(job, line, effort, line->reach))
             return 0;
         done = fa_cap_run_points(job, line, effort, found, &line->reach);

@@ -309,7 +309,7 @@ FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_ca
         if (best < good || line->closed || round > 40 || (job->mixtures && round > 0 && best == INFINITY) ||
             line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
             (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h ||
-            !fa_cap_reserve_points(job, line, line->made + more * FA_RUN))
+            !fa_goes_on() || !fa_cap_reserve_points(job, line, line->made + more * FA_RUN))
             break;
         for (i = 0; i < more; i++)
             fa_cap_points(job, line, line->made);

@@ -194,7 +194,7 @@ FA_FUNC int fa_lattice_draw(fa_cap_job *job, fa_lattice_line *line, const fa_fla
     for (k = 0; k < (int)room; k++)
         line->log_m[k] = line->arg_m[k] = line->off[k] = 0.0;
     for (b = 0; b < job->n; b++)
-        if (!fa_lattice_add(line, job->blocks + b))
+        if (!fa_goes_on() || !fa_lattice_add(line, job->blocks + b))
             return 0;
     return 1;
 }

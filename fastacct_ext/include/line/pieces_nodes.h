@@ -154,7 +154,8 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_d
     int j, used, n;
     double given = law->n_atoms + (double)FA_TABLE_TEN * law->table.n_panels;
     s->laid = 0.0;
-    if (!(given <= FA_PIECES_GIVEN) || !fa_pieces_mesh(law, demand, demands, FA_PIECES_NODES, &s->mesh))
+    if (!(given <= FA_PIECES_GIVEN) || !fa_goes_on() ||
+        !fa_pieces_mesh(law, demand, demands, FA_PIECES_NODES, &s->mesh))
         return 0;
     used = fa_pieces_count(law, &s->mesh);
     n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
@@ -377,7 +378,9 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
     if (!fa_pieces_prepare(block, c))
         return INFINITY;
     far = fa_share_beyond(block->own_share, t);
-    for (i = 0; i < FA_PIECES_WINDOWS && block->fine; i++, border *= FA_PIECES_LADDER) {
+    /* of atoms alone the share is all there is, however far out */
+    for (i = 0; i < FA_PIECES_WINDOWS && block->fine && block->own_share.variation > 0.0;
+         i++, border *= FA_PIECES_LADDER) {
         double low = border / FA_PIECES_LADDER,
                bound = block->whole - fa_cells_lost(block->cells, n, low, FA_PI / border);
         if (far <= block->own_share.size + log(fa_max(near, bound)))

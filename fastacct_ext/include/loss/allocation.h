@@ -245,11 +245,11 @@ FA_FUNC void fa_sum_block(fa_sum_work *w, int i)
         w->sum[k] = w->d * every * (w->sum[k] + w->rest[k]);
 }
 
-/* one phase of the new lattice.  0: no memory */
+/* one phase of the new lattice.  0: no memory, or given up */
 FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase, double *relative)
 {
     double *room;
-    int i, k, n;
+    int i, k, n, goes_on;
     size_t points = (size_t)(w->high - w->low + 1);
     w->shift = phase / (double)ratio;
     w->first = (int)floor((out->first - phase) / (double)ratio);
@@ -266,8 +266,9 @@ FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase, doub
     }
     w->sum = room, w->rest = room + n, w->left = room + 2 * n, w->rough = room + 2 * n + w->blocks;
     fa_sum_sketch(w);
-    for (i = 0; i < w->blocks; i++)
+    for (i = 0; i < w->blocks && fa_goes_on(); i++)
         fa_sum_block(w, i);
+    goes_on = i == w->blocks;
     for (i = 0; i < n; i++) {
         k = (w->first + i) * ratio + phase - out->first;
         if (k >= 0 && k < out->n)
@@ -278,7 +279,7 @@ FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase, doub
     free(room);
     free(w->place);
     free(w->weights);
-    return 1;
+    return goes_on;
 }
 
 /* the distribution of the mean of both.  0: too many points, or no memory */

@@ -6,6 +6,7 @@ import numpy as np
 
 from fastacct.accountants import Exact, Method
 from fastacct.accountants.question import Job, answer, as_accountant, as_process, plain_bounds
+from fastacct.accountants.run import verb
 from fastacct.core.bounds import Found, Status
 from fastacct.core.html import table
 from fastacct.core.inputs import as_number
@@ -15,7 +16,6 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Quantity
 from fastacct.readers.job import Ask, explained
 from fastacct.readers.ladder import Step
-from fastacct.run import verb
 
 
 class Explanation(Compared):

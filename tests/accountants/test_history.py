@@ -7,7 +7,7 @@ import pytest
 from mpmath import mp, mpf
 
 import fastacct as fa
-from fastacct.run import of_history
+from fastacct.accountants.run import of_history
 from tests.containment import encloses_gaussian
 
 RELATIONS = ("add_remove", "add", "remove", "zero_out", "replace_one")

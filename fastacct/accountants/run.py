@@ -24,7 +24,7 @@ from typing import (
 
 import numpy as np
 
-from fastacct.batching import COMPANIONS, batches_of, each
+from fastacct.accountants.batching import COMPANIONS, batches_of, each
 from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Real, Reals, as_cells, as_number, common_shape, unwrap
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced, as_relation

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.accountants.run import rate_of_batch, steps_of_epochs
 from fastacct.readers.contour import Contour
 from fastacct.readers.nearby import EPSILON
-from fastacct.run import rate_of_batch, steps_of_epochs
 
 SET = {"records": 60_000, "batch_size": 256, "epochs": 60}
 SAME = {"sample_rate": 256 / 60_000, "steps": 14_063}  # 60 * 60000 / 256 = 14062.5
@@ -35,7 +35,7 @@ VERBS = {
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
 def test_runs_are_read_without_mechanisms(verb, run, monkeypatch):
     expected = VERBS[verb](**run)
-    monkeypatch.setattr("fastacct.run.Gaussian", None)
+    monkeypatch.setattr("fastacct.accountants.run.Gaussian", None)
     np.testing.assert_array_equal(VERBS[verb](**run), expected)
 
 
