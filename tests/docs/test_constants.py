@@ -1,4 +1,7 @@
-"""Pages of proofs have the constants of the code: a sentence, the file that has the number, its name and its value."""
+"""Pages of proofs have the constants of the code: a sentence, the file that has the number, its name and its value.
+
+And README has the times that bench.compare measured.
+"""
 
 import re
 from pathlib import Path
@@ -52,7 +55,7 @@ CONSTANTS = [
     ("smoothed", "the power of 1.25", "readers/smoothed.py", "_NEXT_TILT", "1.25"),
     ("smoothed", "For $h = 1.5\\, s$", "readers/smoothed.py", "_SHIFT", "1.5"),
     ("smoothed", "D_0 \\ge D - 1.05", "readers/smoothed.py", "_HEIGHT", "1.05"),
-    ("smoothed", "exceed $6 \\cdot 10^8$", "readers/smoothed.py", "_MOST_PAIRS", "6e8"),
+    ("smoothed", "exceed $3 \\cdot 10^9$", "readers/smoothed.py", "_MOST_PAIRS", "3e9"),
     ("grid", "less 1.12 times the difference", "readers/grid/window.py", "_OFTEN", "1.12"),
     ("grid", "the next is 5 standard deviations", "readers/grid/reader.py", "_APART", "5.0"),
     ("grid", "at most 6 times", "readers/grid/reader.py", "_MAX_ROUNDS", "6"),
@@ -74,3 +77,50 @@ def test_a_proof_has_the_constant_of_the_code(page, sentence, file, name, value)
     found = re.search(rf"(?m)^(?:#define {name}|{name}: Final =)\s+(.*?)\s*(?:/\*.*|#.*)?$", text)
     assert found, name
     assert found[1] == value
+
+
+GROUPS, REPLACED = "groups of 2 to 8, remove", "replace_one"
+SPEEDS = [
+    # what README prints, and the cell of RESULTS.md: how its row begins, and which one it is
+    (r"dp_accounting PLD 0\.6\.0 takes \| (\S+) times", "epsilon | everyday | dp_accounting PLD", 6),
+    (r"dp_accounting PLD 0\.6\.0 takes \|[^|]*\| (\S+) times", "epsilon | broad | dp_accounting PLD", 6),
+    (r"Opacus PRV 1\.6\.0 takes \| (\S+) times", "epsilon | everyday | Opacus PRV", 6),
+    (r"Opacus PRV 1\.6\.0 takes \|[^|]*\| (\S+) times", "epsilon | broad | Opacus PRV", 6),
+    (r"one call a run: median \| (\S+) us", "everyday | 20,000", 5),
+    (r"one call a run: median \|[^|]*\| (\S+) us", "broad | 20,000", 5),
+    (r"99th percentile \| (\S+) us", "everyday | 20,000", 6),
+    (r"99th percentile \|[^|]*\| (\S+) us", "broad | 20,000", 6),
+    (r"array call: mean \| (\S+) us", "everyday | 20,000", 2),
+    (r"array call: mean \|[^|]*\| (\S+) us", "broad | 20,000", 2),
+    (r"groups of 2 to 8, run by run: mean \| (\S+) ms", f"everyday: epsilon of {GROUPS}", 1),
+    (r"groups of 2 to 8, run by run: mean \|[^|]*\| (\S+) ms", f"broad: epsilon of {GROUPS}", 1),
+    (r"`replace_one`, run by run: mean \|[^|]*\| (\S+) ms", f"broad: epsilon of {REPLACED}", 1),
+    (r"Another delta of the same run takes (\S+) us", "exact epsilon of an everyday run at 100 deltas", 1),
+    (r"(\S+) times less than dp_accounting's PLD", "noise multiplier | everyday | dp_accounting PLD", 8),
+    (r"best real order \|[^|]*\| \S+ ms \((\S+) times\)", "epsilon | Opacus RDP", 4),
+    (r"best real order \|[^|]*\|[^|]*\| \S+ ms \((\S+) times\)", "epsilon | dp_accounting RDP", 4),
+    (r"151 orders \|[^|]*\| \S+ ms \((\S+) times\)", "RDP curve | Opacus RDP", 4),
+    (r"151 orders \|[^|]*\|[^|]*\| \S+ ms \((\S+) times\)", "RDP curve | dp_accounting RDP", 4),
+    (r"by Rényi DP \|[^|]*\| \S+ ms \((\S+) times\)", "noise multiplier | Opacus RDP", 4),
+    (r"by Rényi DP \|[^|]*\|[^|]*\| \S+ ms \((\S+) times\)", "noise multiplier | dp_accounting RDP", 4),
+    (r"at tiny rates \| 0 \| (\S+) \|", "RDP curve | Opacus RDP | tiny q", 6),
+    (r"at tiny rates \| 0 \|[^|]*\| (\S+) \|", "RDP curve | dp_accounting RDP | tiny q", 6),
+]
+
+
+def number(text):
+    return float(text.strip("(").replace(",", ""))
+
+
+@pytest.mark.parametrize(("said", "row", "column"), SPEEDS, ids=[f"{row}-{column}" for _, row, column in SPEEDS])
+def test_readme_has_the_speeds_that_were_measured(said, row, column):
+    """To the two digits, or more, that it prints."""
+    printed = re.search(said, (ROOT / "README.md").read_text())[1]
+    rows = (ROOT / "bench/RESULTS.md").read_text().splitlines()
+    cells = next(line for line in rows if line.startswith(f"| {row}")).strip("| ").split(" | ")
+    assert number(printed) == pytest.approx(number(cells[column].split()[0]), rel=0.05)
+
+
+def test_readme_names_the_commit_that_was_measured():
+    found = re.search(r"fastacct (\S+), commit (\w+)", (ROOT / "bench/RESULTS.md").read_text())
+    assert f"fastacct {found[1]}, commit {found[2]}:" in (ROOT / "README.md").read_text()
