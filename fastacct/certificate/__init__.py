@@ -35,7 +35,7 @@ from fastacct.epsilon import epsilon as engine_epsilon
 __all__ = ["Certificate", "certify", "read_certificate"]
 
 FORMAT: Final = "fastacct certificate 1"
-_DELTA: Final = Domain(1e-60, 1.0)
+_DELTA: Final = Domain(1e-60, 0.999)
 _EPSILON: Final = Domain(0.0, 500.0)
 _DIGITS: Final = Domain(2.0, 12.0, integer=True)
 _LATTICE: Final = 7
@@ -157,7 +157,7 @@ def certify(
         Of plain numbers, taken as the decimals that they print as.  Gaussian, Laplace, discrete and Skellam
         noise, guarantees, tables, randomized response, Poisson subsampling of these, and what consists of them.
         Not random allocation of more than one step: the engine alone answers for it.
-    delta : float in [1e-60, 1]
+    delta : float in [1e-60, 0.999]
     epsilon : float in [0, 500]
         One of the two.
     neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
@@ -199,7 +199,7 @@ def certify(
         return _on_lines(checker, document, asked, about if asked == "epsilon" else target, given, int(digits))
     simple = _added_up(document, asked, given, 1 + int(digits))
     names = checker.DIRECTIONS[relation]
-    own = names[:1] if are_mirrored(document["releases"], relation) else names
+    own = names[-1:] if are_mirrored(document["releases"], relation) else names  # "add" needs more bits
     ways = [Direction(checker, document, name, target) for name in own]
     for way in ways:
         way.measure(FIRST, asked, given)

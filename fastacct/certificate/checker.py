@@ -28,11 +28,10 @@ from time import process_time
 from flint import acb, arb, ctx, fmpq
 
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,400})?(e-?[0-9]{1,3})?(/[0-9]{1,40})?")
-WORDS = {"format", "by", "relation", "releases", "delta", "epsilon", "proof"}
+WORDS, BOTH, STARTED = {"format", "by", "relation", "releases", "delta", "epsilon", "proof"}, ["remove", "add"], [0.0]
 BATCHES, WHOLE = {"group", "fixed", "draws", "at_most", "p", "q"}, {"sensitivity", "reach"}  # what else may be said
 KINDS = {"gaussian": BATCHES, "mixture": BATCHES, "discrete_gaussian": WHOLE, "geometric": WHOLE, "skellam": WHOLE}
 KINDS |= {kind: set() for kind in ("laplace", "table", "response", "guarantee")}
-BOTH, STARTED = ["remove", "add"], [0.0]
 DIRECTIONS = {"remove": BOTH[:1], "add": BOTH[1:], "add_remove": BOTH, "zero_out": BOTH, "replace_one": BOTH}
 beside = lambda name: import_module(f"{'.' * bool(__package__)}{name}", __package__)  # another file of this folder
 ball = lambda text: arb(exact(text))
@@ -177,6 +176,7 @@ def proved(text):
     once = lambda pairs: dict(pairs) if len(dict(pairs)) == len(pairs) else require(False, "a key is there twice")
     job, STARTED[:] = json.loads(text, object_pairs_hook=once), [process_time()]
     require(set(job) <= WORDS and job["format"] == "fastacct certificate 1" and job["releases"], "unknown, or nothing")
+    require(exact(job["delta"]) < 1, "a delta of 1 or more says nothing")
     for direction in DIRECTIONS[job["relation"]]:
         if job["proof"] == "guarantees add up":  # basic composition, in fractions
             require(all(set(one) == {"count", "guarantee"} for one in job["releases"]), "guarantees alone add up")

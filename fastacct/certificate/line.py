@@ -6,16 +6,19 @@ delta(epsilon) is the integral of F(c + i t) over all t, divided by 2 pi (direct
 1. Any step h: the sum of h F(c + i k h) over all whole k, divided by 2 pi, is not below delta.  By Poisson's formula it
    is the sum over whole j of exp((c - 1) s) E_P (1 - exp(epsilon + s - loss))_+ at s = 2 pi j / h, delta at j = 0, and
    none of them is negative.
-2. M(c + i t) by Arb's proved quadrature between two outputs.  Beyond them |P^u Q^(1 - u)| is at most the same of pairs
-   of normal distributions, one of P and one of Q, since p^c q^(1 - c) is convex in (p, q) for c >= 1 and c <= 0.
-3. Beyond n nodes |M| is at most its value at t = 0 left of an output x0, and right of it, by parts, at most
+2. M(c + i t) in closed form, or by Arb's quadrature between two outputs; beyond them |P^u Q^(1 - u)| is at most that of
+   pairs of normal distributions, one of P and one of Q: p^c q^(1 - c) is convex in (p, q) for c >= 1 and c <= 0.
+3. Beyond n nodes |M| of mixtures is at most its value at t = 0 left of an output x0, and right of it, by parts, at most
    (g(x0) + g(end) + the variation of g) / t, with g = density / loss'.  The rest of the sum is at most
    product of these bounds^T_i exp(-(c - 1) epsilon) / (pi n h), since |u (u - 1)| >= t^2.
 """
 
+from collections import namedtuple
+
 from flint import acb, arb, ctx
 
 PIECES = 400
+Known = namedtuple("Known", "c moment bound remove add", defaults=(1, 1))  # closed forms; the masses of P and of Q
 
 
 class Normals:
@@ -23,7 +26,8 @@ class Normals:
 
     def __init__(self, noise, p, q, c, reach, in_time):
         self.noise, self.p, self.q, self.c, self.in_time = noise, p, q, c, in_time
-        lacking = sum(w for w, _ in p) ** (c - 1) * sum(v for v, _ in q) ** -c
+        self.remove, self.add = (sum(w for w, _ in side) for side in (p, q))
+        lacking = self.remove ** (c - 1) * self.add**-c
         middles = [c * a + (1 - c) * b for _, a in p for _, b in q]
         self.low = (min(middles, key=lambda x: float(x.mid())) - reach * noise).mid()
         self.high = (max(middles, key=lambda x: float(x.mid())) + reach * noise).mid()
@@ -62,10 +66,9 @@ class Normals:
 
         def pieces(x):  # g and its logarithmic derivative
             (a, wide), (b, narrow) = self.means(self.p, x), self.in_time(self.means(self.q, x))
-            tilted = (
-                c * self.density(self.p, x).log() + (1 - c) * self.density(self.q, x).log() - x * x / (2 * v)
-            ).exp()
-            return tilted / self.scale * v / (a - b), (c * a + (1 - c) * b - x) / v - (wide - narrow) / (v * (a - b))
+            ratio = c * self.density(self.p, x).log() + (1 - c) * self.density(self.q, x).log()
+            g = (ratio - x * x / (2 * v)).exp() / self.scale * v / (a - b)
+            return g, (c * a + (1 - c) * b - x) / v - (wide - narrow) / (v * (a - b))
 
         width, varied = (self.high - start) / PIECES, arb()
         for i in range(PIECES):
@@ -75,25 +78,23 @@ class Normals:
         return self.integral(acb(c), self.low, start).real + self.outside + (ends + varied) / t
 
 
-class Laplace:
-    """Losses from -largest to largest."""
-
-    def __init__(self, largest, c):
-        self.largest, self.c, self.p, self.q = largest, c, [(arb(1), 0)], [(arb(1), 0)]
-
-    def moment(self, u):
-        return (u * ((u - 1) * self.largest).exp() + (u - 1) * (-u * self.largest).exp()) / (2 * u - 1)
-
-    def bound(self, t, cut):  # atoms do not decay
-        return self.moment(acb(self.c)).real
+def laplace(far, c):  # |u / (2u - 1)| falls to 1/2 as t grows, and |(u - 1) / (2u - 1)| rises to it
+    up, down = (lambda u: ((u - 1) * far).exp()), (lambda u: (-u * far).exp())
+    moment = lambda u: (u * up(u) + (u - 1) * down(u)) / (2 * u - 1)
+    bound = lambda u: abs(u / (2 * u - 1)) * up(u.real) + down(u.real) / 2
+    return Known(c, moment, lambda t, cut: bound(acb(c.max(1 - c), t)))  # M(u) = M(1 - u)
 
 
 def part(release, relation, c, reach, read):
     """Of a release, at Re u = c."""
     if set(release) == {"count", "laplace"}:
-        return Laplace((2 if relation == "replace_one" else 1) / read.ball(release["laplace"]), c)
+        return laplace((2 if relation == "replace_one" else 1) / read.ball(release["laplace"]), c)
     read.require("at_most" not in release and "laplace" not in release, "method line does not know such a release")
-    return Normals(*read.beside("batches").normals(release, relation, read), c, reach, read.in_time)
+    noise, p, q = read.beside("batches").normals(release, relation, read)
+    if len(p) == len(q) == 1 and p[0][0] == q[0][0] == 1:  # two normal distributions
+        moment = lambda u: (u * (u - 1) * ((p[0][1] - q[0][1]) / noise) ** 2 / 2).exp()
+        return Known(c, moment, lambda t, cut: abs(moment(acb(c, t))))
+    return Normals(noise, p, q, c, reach, read.in_time)
 
 
 def largest_delta(job, direction, plan, read):
@@ -102,19 +103,18 @@ def largest_delta(job, direction, plan, read):
     c, h, n, epsilon = read.ball(plan["line"]), read.ball(plan["step"]), plan["nodes"], read.ball(job["epsilon"])
     read.require(c > 1 and h > 0 and read.whole(n, "nodes", 1, 10**5) > 0, "line or step")
     read.require(0 < len(job["releases"]) == len(plan["cuts"]) <= 10, "cuts")
-    parts, finite, rest = [], arb(1), ((1 - c) * epsilon).exp() / (arb.pi() * n * h)
+    parts, total, finite, rest = [], arb(), arb(1), ((1 - c) * epsilon).exp() / (arb.pi() * n * h)
     for release, cut in zip(job["releases"], map(read.ball, plan["cuts"])):
         read.require(cut > 0 and cut < 1, "a cut is between 0 and 1")
         times = read.whole(release["count"], "count", 1, 10**9)
         one = part(release, job["relation"], c if direction == "remove" else 1 - c, read.ball(plan["reach"]), read)
-        finite *= sum(weight for weight, _ in (one.p if direction == "remove" else one.q)) ** times
-        rest *= one.bound(n * h, cut) ** times
+        finite, rest = finite * getattr(one, direction) ** times, rest * one.bound(n * h, cut) ** times
         parts.append((one, times))
-    total = arb()
     for k in range(n + 1):
         u = acb(c, k * h)
         value = (-(u - 1) * epsilon).exp() / (u * (u - 1))
         for one, times in parts:
             value *= read.in_time(one.moment(u if direction == "remove" else 1 - u)) ** times
+        read.require(k > 0 or h * value.real + rest < 1000 * read.ball(job["delta"]), "a wide step, or few nodes")
         total += value.real if k == 0 else 2 * value.real
     return total * h / (2 * arb.pi()) + rest + (1 - finite)

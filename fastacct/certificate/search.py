@@ -25,8 +25,9 @@ _COARSE: Final = 4096
 FIRST: Final = 1 << 13
 """Places of the first try."""
 MOST_PLACES: Final = 1 << 20
-_TILTED: Final = 9
-_SPARED: Final = 1e-4
+_OVERLAP: Final = 0.5
+"""Of the masses at two tilts that follow each other."""
+_SPARED: Final = 2e-5
 """Of mass between two coarse points: where there is less, a lattice has fewer points."""
 _FARTHEST: Final = 12
 _FAR: Final = 700.0
@@ -163,6 +164,26 @@ def _log_moments(parts: list[Release], tilts: Cells) -> Cells:
     return total
 
 
+def _largest_masses(part: Release, most: float) -> Cells:
+    """The largest share that each point has at any tilt from 0 to this one."""
+    tilt, ahead, here = 0.0, 1.0, _tilted(part, 0.0)
+    found = here
+    while tilt < most:
+        there = _tilted(part, min(tilt + ahead, most))
+        if np.minimum(here, there).sum() < _OVERLAP:
+            ahead *= 0.5
+            continue
+        tilt, ahead, here, found = min(tilt + ahead, most), 2.0 * ahead, there, np.maximum(found, there)
+    return found
+
+
+def _tilted(part: Release, tilt: float) -> Cells:
+    """Masses times exp(tilt loss), as shares of their sum."""
+    size = part.log_mass + tilt * part.loss
+    share: Cells = np.exp(size - size.max())
+    return share / share.sum()
+
+
 def _ranges(part: Release, step: float, low: int, high: int, tilt: float) -> list[list[int]]:
     """[first, last, how far apart] of the points of a lattice: few where hardly a loss is, at any tilt up to this one.
 
@@ -170,9 +191,7 @@ def _ranges(part: Release, step: float, low: int, high: int, tilt: float) -> lis
     """
     if high - low <= FIRST:
         return [[low, high, 1]]
-    size = part.log_mass + np.linspace(0.0, tilt, _TILTED)[:, None] * part.loss
-    largest = size.max(axis=1, keepdims=True)
-    mass = np.exp(size - largest - np.log(np.exp(size - largest).sum(axis=1, keepdims=True))).max(axis=0)
+    mass = _largest_masses(part, tilt)
     mass = np.maximum(mass, np.maximum(np.append(mass[1:], 0.0), np.append(0.0, mass[:-1])))
     apart = np.log2(_SPARED / np.maximum(mass, 1e-300)) / 3.0
     rounded = np.exp2(np.clip(np.floor(apart), 0.0, _FARTHEST)).astype(int)

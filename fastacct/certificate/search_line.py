@@ -10,7 +10,8 @@ Job = dict[str, Any]
 Plan = dict[str, Any]
 
 _CUTS: Final = tuple(0.3 + 0.02 * k for k in range(20))
-_MOST_NODES: Final = 50_000
+_MOST_NODES: Final = 2_000
+"""They take about a minute."""
 _REACH: Final = 1.5
 """More standard deviations than the digits ask for."""
 
@@ -29,7 +30,7 @@ class Lines:
 
     def __init__(self, checker: Any, job: Job, epsilon: float, delta: float, digits: int) -> None:
         self.checker, self.job, self.epsilon = checker, job, epsilon
-        self.need = math.log(10.0) * (digits + 2)
+        self.digits, self.need = digits, math.log(10.0) * (digits + 2)
         self.log_delta = math.log(delta)
         self.reach = _REACH + math.sqrt(2.0 * (self.need - self.log_delta))
         self.bits = 32 * math.ceil((40.0 + (self.need - self.log_delta) / math.log(2.0)) / 32.0)
@@ -77,6 +78,8 @@ class Lines:
             if log_rest < self.log_delta - self.need:
                 break
             nodes = math.ceil(1.4 * nodes)
+        else:
+            raise ValueError(f"{self.digits} digits of this job take over {_MOST_NODES:,} nodes: ask for 7 or fewer")
         return {
             "line": f"{c:.4f}",
             "step": f"{step:.6f}",

@@ -126,8 +126,11 @@ class Side:
         upper = self.coarse.at_most(quantity, target) if self.coarse else math.inf
         return upper if upper <= enough or not self.is_on_grid else self._grid.at_most(quantity, target)
 
-    def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> Found:
-        """The answer."""
+    def ask(self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False) -> Found:
+        """The answer; of sides that are apart the upper one alone takes a third of the time."""
+        if only_upper and isinstance(grid := self.reader, Grid):
+            ask = grid.epsilon if quantity == "epsilon" else grid.delta
+            return ask(target, only_upper=True)
         return self.reader.epsilon(target) if quantity == "epsilon" else self.reader.delta(target)
 
 
@@ -247,13 +250,15 @@ class CellReader(Guarded):
         """An upper bound by grids that take little time."""
         return max(side.roughly(quantity, target, enough) for side in self._sides)
 
-    def larger(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[float, float, str]:
+    def larger(
+        self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False
+    ) -> tuple[float, float, str]:
         """Bounds of the larger direction by losses, and what reads it."""
         least, upper, name = -math.inf, -math.inf, ""
         for side in self._sides:
             if least > -math.inf and side.roughly(quantity, target, least) <= least:
                 continue  # it is not the larger one
-            found = side.ask(quantity, target)
+            found = side.ask(quantity, target, only_upper=only_upper)
             if found.upper > upper:
                 upper, name = found.upper, side.name
             least = max(least, found.lower)

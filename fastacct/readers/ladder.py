@@ -78,13 +78,14 @@ class _One(NamedTuple):
     target: float
     upper: float
     enough: float
+    only_upper: bool
 
 
 def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callable[[CellReader, Question], Said]:
     """A rung that is asked one target at a time; it refuses where it refuses all of them."""
 
     def every(cell: CellReader, question: Question) -> Said:
-        quantity, target, upper, enough, _ = question
+        quantity, target, upper, enough, only_upper = question
         is_delta, asked = quantity == "delta", _ASKED[quantity]
         low, high = _trivial(asked, target.size)
         if is_delta:
@@ -93,7 +94,7 @@ def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callab
         for i, each in enumerate(zip(target.tolist(), upper.tolist(), enough.tolist(), strict=True)):
             try:
                 with cell.lock:
-                    low[i], high[i], name = ask(cell, _One(asked, *each))
+                    low[i], high[i], name = ask(cell, _One(asked, *each, only_upper))
             except OutOfReachError as error:
                 why = error
         if why and not name:
@@ -183,11 +184,11 @@ def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
     if one.quantity == "epsilon":
         if cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
             raise OutOfReachError("no grid comes near the largest loss")
-        return cell.larger("epsilon", one.target)
-    lower, upper, name = cell.larger("delta", one.target)
+        return cell.larger("epsilon", one.target, only_upper=one.only_upper)
+    lower, upper, name = cell.larger("delta", one.target, only_upper=one.only_upper)
     if (before := cell.largest * (1.0 - 1e-6)) < math.inf:  # nearer to the largest loss grids say less
         if before < one.target and cell.is_on_grid:
-            upper = min(upper, cell.larger("delta", before)[1])
+            upper = min(upper, cell.larger("delta", before, only_upper=one.only_upper)[1])
         upper = max(upper, 5e-324)  # losses reach further than epsilon: what underflowed is not nothing
     lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf
     return lower, _log_above(upper), name

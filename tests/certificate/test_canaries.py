@@ -163,6 +163,7 @@ CANARIES = {
     "a first place that is a float": put("proof/remove/first", -5.0),
     "bits that are true": put("proof/remove/bits", True),
     "a delta of 0": put("delta", "0"),
+    "a delta of 1, which is true of every job": put("delta", "1"),
     "an epsilon of 0": put("epsilon", "0"),
     "a fraction of a fraction": put("releases/1/gaussian", "1/1/1"),
     "noise of 1e999": put("releases/1/gaussian", "1e999"),
@@ -217,6 +218,11 @@ def _guarantees() -> dict:
 
 
 SUMS = {
+    "a delta of 1": put("delta", "1"),
+    "a delta of 6, of guarantees of 2": lambda document: (
+        document.update(delta="6.1"),
+        put("releases/0/guarantee", ["0.5", "2"])(document),
+    ),
     "less than the sum": put("epsilon", "1.59"),
     "less than all deltas": put("delta", "0.0000029"),
     "one more": put("releases/0/count", 4),

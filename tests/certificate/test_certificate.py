@@ -97,6 +97,23 @@ def test_numbers_of_few_places_do_not_mislead() -> None:
     assert float(found.epsilon) <= 1.0001 * fa.epsilon(job, delta=1e-6, neighbors="add")
 
 
+def test_a_lattice_is_fine_wherever_a_tilt_leads() -> None:
+    """One step has no largest tilt: masses at few tilts once left out the losses between, and 2e-3 of epsilon."""
+    found = fa.certify(fa.Gaussian(1.03) * 1, delta=1.14e-10, neighbors="replace_one")
+    assert float(found.epsilon) <= 1.00002 * fa.epsilon(fa.Gaussian(1.03), delta=1.14e-10, neighbors="replace_one")
+    rare = fa.Gaussian(2.0).with_replacement(3, 1000) * 2  # two modes, far apart
+    found = fa.certify(rare, delta=1e-8, neighbors="zero_out")
+    assert float(found.epsilon) <= 1.00005 * fa.epsilon(rare, delta=1e-8, neighbors="zero_out")
+
+
+def test_a_lattice_of_both_directions_has_the_bits_of_the_harder_one() -> None:
+    job = fa.Gaussian(1.0).fixed_size(9, 1000) * 2
+    found = fa.certify(job, delta=5e-12, neighbors="replace_one", digits=2)
+    document, bits = found.document, found.document["proof"]["add"]["bits"]
+    assert document["proof"]["remove"] == document["proof"]["add"]
+    assert bits >= Direction(checker, document, "add", 5e-12).plan(8192, 0.0)["bits"]
+
+
 AT_THE_END = {
     "the largest loss": (fa.DiscreteLaplace(6.82, 3) * 3, 1e-10, "1.31965"),
     "one of a sum": (fa.Laplace(2.0) * 2, 1e-60, "1.00001"),

@@ -7,6 +7,8 @@ import pytest
 
 import fastacct as fa
 from fastacct.certificate import checker
+from fastacct.certificate import line as line_of
+from fastacct.certificate.describe import releases
 from tests.certificate.test_canaries import less, put
 from tests.certificate.test_certificate import RUN
 
@@ -15,6 +17,10 @@ LINES = {
     "replaced": (fa.Gaussian(2.0).poisson(0.05) * 100, "replace_one", 1e-6, 9),
     "group": (fa.Gaussian(3.0).poisson(0.05).group(2) * 100, "zero_out", 1e-6, 9),
     "fixed size": (fa.Gaussian(4.0).fixed_size(100, 1000) * 50, "remove", 1e-5, 8),
+    "two steps of all records": (fa.Gaussian(2.0) * 2, "add_remove", 1e-5, 9),
+    "replaced, in closed form": (fa.Gaussian(2.0) * 1, "replace_one", 1e-9, 12),
+    "a group of all": (fa.Gaussian(6.0).group(3) * 20, "zero_out", 1e-7, 11),
+    "Laplace noise and all records": (fa.Laplace(2.0) * 40 + fa.Gaussian(9.0) * 3, "add_remove", 1e-5, 12),
     "beside Laplace noise": (fa.Gaussian(2.0).poisson(0.2) * 50 + fa.Laplace(20.0) * 3, "add", 1e-4, 8),
 }
 
@@ -32,6 +38,27 @@ def test_many_digits_of_other_noise_are_refused() -> None:
         fa.certify(fa.PureDP(0.1) * 9, delta=1e-6, digits=9)
     with pytest.raises(ValueError, match="more than 7 digits are proved of Gaussian noise"):
         fa.certify(fa.Gaussian(1.0).poisson(0.1, at_most=9, records=50) * 9, delta=1e-6, digits=9)
+
+
+def test_digits_that_would_take_minutes_are_refused_at_once() -> None:
+    for job in (fa.Gaussian(2.0).poisson(0.1) * 2, fa.Laplace(5.0) * 3):
+        with pytest.raises(ValueError, match="9 digits of this job take over 2,000 nodes: ask for 7 or fewer"):
+            fa.certify(job, delta=1e-5, neighbors="remove", digits=9)
+
+
+@pytest.mark.parametrize(
+    "job", [fa.Laplace(2.0), fa.Laplace(2.0).group(3), fa.Gaussian(3.0), fa.Gaussian(3.0).group(2)]
+)
+@pytest.mark.parametrize("c", ["1.5", "4", "-0.5", "-3"])
+def test_bounds_of_closed_forms_hold_all_that_is_beyond(job: fa.Mechanism, c: str) -> None:
+    checker.ctx.prec = 128
+    (release,) = releases(job, "remove")
+    part = line_of.part(release, "remove", checker.ball(c[1:]) * -1 if c[0] == "-" else checker.ball(c), 9, checker)
+    for start in (0.01, 1.0, 9.0, 100.0):
+        far = [abs(part.moment(checker.acb(float(c), start * (1.0 + 0.1 * k)))) for k in range(60)]
+        bound = part.bound(checker.arb(start), None)
+        assert all(bound.upper() >= one.lower() for one in far)
+    assert (bound / part.moment(checker.acb(float(c))).real).upper() < 0.97  # it falls with t
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +94,12 @@ OFF_THE_LINE = {
     "a sample of Laplace noise": put("releases/0/poisson", "0.5"),
     "at most so many": put("releases/1/at_most", [10, 100]),
 }
+
+
+def test_a_wide_step_is_refused_at_its_first_node(line: dict) -> None:
+    put("proof/remove/step", "1e300")(line := copy.deepcopy(line))
+    with pytest.raises(ValueError, match="a wide step, or few nodes"):
+        checker.proved(json.dumps(line))
 
 
 @pytest.mark.parametrize("name", OFF_THE_LINE)

@@ -11,12 +11,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING
-from fastacct.losses.loss import Part, Weighted, log_moment
+from fastacct.losses.loss import Moment, Part, Weighted, log_moment, weighted
 from fastacct.losses.measure import Lowered
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.window import Lower, Window
 
 _MOST_SHARES: Final = 1000
+_APART: Final = 5.0
+"""Standard deviations of the tilted loss between two tilts."""
+_ATOM: Final = 0.02
 
 
 class Place(NamedTuple):
@@ -41,6 +44,35 @@ class Asked(NamedTuple):
     ease: float
     floor: float
     worst: tuple[float, float]
+
+
+def left_apart(parts: Sequence[Part], tilt: float) -> float:
+    """By how much log delta from above and from below differ on any grid, where atoms themselves do; roughly."""
+    apart = 0.0
+    for part in parts:
+        above, below = part.upper.as_atoms(), part.lower.as_atoms()
+        if above and below and above.loss.size and below.loss.size:
+            moments = [log_moment([weighted(one, part.count)], tilt).value for one in (above, below)]
+            apart += moments[0] - moments[1]
+    return apart
+
+
+def next_tilt(
+    whole: Sequence[Weighted], tilt: float, moment: Moment, *, has_densities: bool
+) -> tuple[float, Moment] | None:
+    """The tilt after this one, and the log-moment there; None where the loss has no width left."""
+    width, rest = math.sqrt(moment.variance), 0.0
+    if has_densities:
+        rest = math.fsum(n * float(loss.max()) for n, loss, _ in whole) - moment.mean
+    if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * max(width, rest) < _ATOM:
+        return None  # all at the largest loss: more tilt changes nothing
+    step = _APART / width if tilt == 0.0 else min(_APART / width, 2.0 * tilt)
+    for _ in range(60):  # not beyond where another part of the losses takes over
+        after = log_moment(whole, tilt + step)
+        if after.mean - moment.mean <= 1.5 * _APART * math.sqrt(width * math.sqrt(after.variance)):
+            break
+        step *= 0.5
+    return tilt + step, after
 
 
 def more_levels(wanted: float, gap: float) -> int:

@@ -28,7 +28,17 @@ from fastacct.losses.loss import (
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.place import Asked, Place, floor_of, more_levels, moved_back, moved_up, shared_spacing
+from fastacct.readers.grid.place import (
+    Asked,
+    Place,
+    floor_of,
+    left_apart,
+    more_levels,
+    moved_back,
+    moved_up,
+    next_tilt,
+    shared_spacing,
+)
 from fastacct.readers.grid.window import Lower, Window
 
 _SMALLEST_TAIL: Final = 1e-299
@@ -50,9 +60,6 @@ _MOST_LEVELS: Final = 60
 _COARSER: Final = 10
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
-_APART: Final = 5.0
-"""Standard deviations of the tilted loss between two tilts."""
-_ATOM: Final = 0.02
 _KEPT: Final = 16
 _ONCE: Final = 1.5
 """log(2/0.1)/2: Hoeffding's bound of how far sums of moves of a point each are apart, nine times of ten."""
@@ -85,7 +92,7 @@ class Grid:
         self._places: dict[int, Place] = {}
         self._kept: OrderedDict[tuple[int, int, bool], Window | Lower] = OrderedDict()
 
-    def delta(self, epsilon: float) -> Found:
+    def delta(self, epsilon: float, *, only_upper: bool = False) -> Found:
         """Bounds of delta at `epsilon`."""
         if not self._parts:
             return Found(0.0, 0.0, Status.TIGHT)
@@ -93,12 +100,12 @@ class Grid:
             return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
         asked = Asked(self._at(epsilon), lambda window: window.delta(epsilon), 1.0, _SMALLEST_DELTA, (0.0, 1.0))
-        found = self._refined(asked)
+        found = self._refined(asked, only_upper)
         if self._shows_ends(asked.place, found.upper):
-            return min(found, self._with_ends.delta(epsilon), key=lambda one: one.upper)
+            return min(found, self._with_ends.delta(epsilon, only_upper=only_upper), key=lambda one: one.upper)
         return found
 
-    def epsilon(self, delta: float) -> Found:
+    def epsilon(self, delta: float, *, only_upper: bool = False) -> Found:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
         if not self._parts or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
@@ -107,8 +114,8 @@ class Grid:
         index, ease = self._first(delta)
         asked = Asked(index, lambda window: window.epsilon(delta), ease, 1e-6, (0.0, math.inf))
         if self._shows_ends(index, delta):
-            return self._with_ends.epsilon(delta)
-        return self._refined(asked)
+            return self._with_ends.epsilon(delta, only_upper=only_upper)
+        return self._refined(asked, only_upper)
 
     def tilt_of(self, delta: float) -> tuple[float, float]:
         """The tilt at the saddle point of a delta, and epsilon there, roughly."""
@@ -152,28 +159,27 @@ class Grid:
 
     def _first(self, delta: float) -> tuple[int, float]:
         """The place next to the saddle point of a delta, and how many times as wide an epsilon may be in log delta."""
-        if not self._whole:
-            return 0, 1.0
-        saddle = self._saddle(delta)
-        return self._index(saddle.tilt), max(saddle.tilt * saddle.epsilon, 1e-3)
+        saddle = self._saddle(delta) if self._whole else None
+        return (self._index(saddle.tilt), max(saddle.tilt * saddle.epsilon, 1e-3)) if saddle else (0, 1.0)
 
     def _at(self, epsilon: float) -> int:
         """The place next to the saddle point of an epsilon; the first one beyond all finite losses."""
         return self._index(self.tilt_at(epsilon)) if self._whole and epsilon < self._top else 0
 
-    def _refined(self, asked: Asked) -> Found:
+    def _refined(self, asked: Asked, only_upper: bool) -> Found:
         """Ever finer grids, until the bounds are within the tolerance, relative to the upper one or the floor.
 
         Where the finest grid would not bring them there the lower one is of a coarser grid: it takes most of the time.
         """
+        if self._is_apart:
+            return judged(asked.worst[0] if only_upper else self._settled(asked, 0), self._settled(asked, 1), math.inf)
         index, read, ease, floor, worst = asked
         (lower, upper), level = worst, self._level(ease)
         falls, before, finer = 0.5, math.inf, 1
-        if is_last := (left_apart := self._left_apart(index) / ease) > self._tolerance:
-            level += max(0, math.ceil(math.log2(_PART * self._tolerance / left_apart)))
+        if is_last := (left := left_apart(self._parts, self._tilt(index)[0]) / ease) > self._tolerance:
+            level += max(0, math.ceil(math.log2(_PART * self._tolerance / left)))
         is_last |= level > self._finest(index) + _HOPELESS
         for _ in range(_MAX_ROUNDS):
-            known = lower, upper
             try:
                 upper = min(upper, read(self._composed(index, level, True)))
                 if upper == 0.0:
@@ -188,26 +194,34 @@ class Grid:
                 index //= 2
                 continue
             gap, wanted = upper - lower if math.isfinite(lower) else 0.0, self._tolerance * max(upper, floor)
-            if self._is_apart:  # no finer grid brings both sides together: until none moves
-                gap = max(known[1] - upper, lower - known[0]) / _MOVES
             falls = max(falls, (gap / before) ** (1.0 / finer)) if before < math.inf else falls
             left = self._finest(index) - level
             if not gap > wanted or is_last or left <= 0:  # also where nothing is met
                 break
-            is_last = not self._is_apart and gap * falls**left > 2.0 * wanted
-            finer = left if is_last else _FINER if self._is_apart else more_levels(wanted, gap)
+            is_last = gap * falls**left > 2.0 * wanted
+            finer = left if is_last else more_levels(wanted, gap)
             level, before = level + finer, gap
         return judged(lower, upper, math.inf)
 
-    def _left_apart(self, index: int) -> float:
-        """By how much log delta from above and from below differ on any grid, where atoms themselves do; roughly."""
-        tilt, apart = self._tilt(index)[0], 0.0
-        for part in () if self._is_apart else self._parts:
-            above, below = part.upper.as_atoms(), part.lower.as_atoms()
-            if above and below and above.loss.size and below.loss.size:
-                moments = [log_moment([weighted(one, part.count)], tilt).value for one in (above, below)]
-                apart += moments[0] - moments[1]
-        return apart
+    def _settled(self, asked: Asked, side: Literal[0, 1]) -> float:
+        """A bound by ever finer grids, until it does not move: where sides are apart no grid brings them together."""
+        index, read, ease, floor, worst = asked
+        best, before, level = worst[side], math.inf, self._level(ease)
+        for _ in range(_MAX_ROUNDS):
+            try:
+                found = read(self._composed(index, level, side == 1))
+            except OutOfReachError:
+                if before < math.inf or (side == 0 and not index):
+                    break
+                if not index:
+                    raise
+                index //= 2
+                continue
+            moved, before, best = abs(found - before) / _MOVES, found, (max, min)[side](best, found)
+            if not moved > self._tolerance * max(best, floor) or level >= self._finest(index):
+                break
+            level += _FINER
+        return best
 
     def _finest(self, index: int) -> int:
         """The level of the finest grid at a place."""
@@ -262,19 +276,10 @@ class Grid:
             if not self._tilts:
                 self._tilts.append((0.0, log_moment(self._whole, 0.0)))
                 continue
-            tilt, moment = self._tilts[-1]
-            width, rest = math.sqrt(moment.variance), 0.0
-            if self._has_densities:
-                rest = math.fsum(n * float(loss.max()) for n, loss, _ in self._whole) - moment.mean
-            if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * max(width, rest) < _ATOM:
-                break  # all at the largest loss: more tilt changes nothing
-            step = _APART / width if tilt == 0.0 else min(_APART / width, 2.0 * tilt)
-            for _ in range(60):  # not beyond where another part of the losses takes over
-                after = log_moment(self._whole, tilt + step)
-                if after.mean - moment.mean <= 1.5 * _APART * math.sqrt(width * math.sqrt(after.variance)):
-                    break
-                step *= 0.5
-            self._tilts.append((tilt + step, after))
+            after = next_tilt(self._whole, *self._tilts[-1], has_densities=self._has_densities)
+            if after is None:
+                break
+            self._tilts.append(after)
         return self._tilts[min(index, len(self._tilts) - 1)]
 
     def _index(self, tilt: float) -> int:
