@@ -57,7 +57,7 @@ CONSTANTS = [
     ("smoothed", "D_0 \\ge D - 1.05", "readers/smoothed.py", "_HEIGHT", "1.05"),
     ("smoothed", "exceed $3 \\cdot 10^9$", "readers/smoothed.py", "_MOST_PAIRS", "3e9"),
     ("grid", "less 1.12 times the difference", "readers/grid/window.py", "_OFTEN", "1.12"),
-    ("grid", "the next is 5 standard deviations", "readers/grid/reader.py", "_APART", "5.0"),
+    ("grid", "the next is 5 standard deviations", "readers/grid/place.py", "_APART", "5.0"),
     ("grid", "at most 6 times", "readers/grid/reader.py", "_MAX_ROUNDS", "6"),
     ("grid", "the last 16 of them", "readers/grid/reader.py", "_KEPT", "16"),
     ("grid", "half a second allows", "readers/grid/reader.py", "_MOST_WORK", "5e5"),
