@@ -206,6 +206,8 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             loop = read(Loop(script, framework, call, given), call)
         except UnclearError as error:
             loop = asked(Loop(script, framework, call, given), error)
+        except (LookupError, TypeError, ValueError):
+            loop = asked(Loop(script, framework, call, given), UnclearError(call, "what is given here is not known"))
         if loop is not None and loop.framework != "flower" and (why := is_single(script, call)):
             loop = Loop(script, loop.framework, call, given)
             loop.asks = {"one loop": why}
@@ -221,8 +223,10 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         loop = Loop(script, "by hand", place, given)
         found = [asked(loop, UnclearError(place, "noise is added to gradients here, in a loop that is not found"))]
     for call in script.calls if not found else ():
-        if part := _PARTS.fullmatch(script.qualified(call.func)):
-            loop = Loop(script, part[part.lastindex or 0], call, given)
+        part = _PARTS.fullmatch(script.qualified(call.func))
+        if part or trainers.is_given_noise(call):
+            framework = part[part.lastindex or 0] if part else script.qualified(call.func).partition(".")[0]
+            loop = Loop(script, framework or "by hand", call, given)
             found = [asked(loop, UnclearError(call, "how the batches of this are drawn is not followed"))]
             break
     if len(found) > 1:

@@ -82,8 +82,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
                 loop.breaks = inner.lineno, f"a loop over the loader before make_private, {ast.unparse(source)}"
         take_epochs(loop, steps, call)
     except UnclearError as error:
-        loop.ask("batches", error)
-        loop.ask("epochs", error)
+        loop.ask("batches epochs", error)
     return from_loader(loop, source, is_poisson=is_poisson and is_used)
 
 
@@ -95,12 +94,11 @@ def from_loader(loop: Loop, source: ast.expr, *, is_poisson: bool) -> Loop:
     except UnclearError as error:
         if not is_poisson:
             loop.ask("batches", error)
-        loop.ask("records", error)
-        loop.ask("batch_size", error)
+        loop.ask("records batch_size", error)
         return loop
     if is_poisson:
         found = found._replace(settings=found.settings | {"shuffle": True, "weighted": False, "replacement": False})
-    loop.take_records(found.dataset)
+    loop.take("records", found.dataset)
     loop.take("batch_size", found.batch_size)
     draws_as(loop, found, is_poisson=is_poisson)
     return loop
@@ -109,7 +107,7 @@ def from_loader(loop: Loop, source: ast.expr, *, is_poisson: bool) -> Loop:
 def draws_as(loop: Loop, found: Loader, *, is_poisson: bool = False) -> None:
     """Take the sampler of a loader that is used as it is; drop_last counts where the batches do not divide the data."""
     records, batch = loop.values.get("records"), loop.values.get("batch_size")
-    loop.drop_last = found.settings.get("drop_last", False)
+    loop.drop_last = bool(found.settings.get("drop_last"))
     if is_poisson or loop.is_told or "batches" in loop.asks:
         return
     settings = found.settings
@@ -140,7 +138,7 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
         fits = [one for one in script.calls if getattr(one.func, "attr", "") == "fit"]
         trainers = [one for one in script.calls if script.is_call(one, *_TRAINERS)]
         if len(fits) != 1 or len(trainers) != 1 or script.attributes["automatic_optimization"]:
-            raise UnclearError(loop.tree_line, "not one Trainer and one fit()")
+            raise UnclearError(loop.node, "not one Trainer and one fit()")
         if why := is_single(script, fits[0]):
             raise UnclearError(fits[0], why)
         trainer = keywords(trainers[0], ())
@@ -148,23 +146,21 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
     except UnclearError as error:
         return asked(loop, error)
     loop.take("epochs", trainer.get("max_epochs"))
-    for name in ("max_steps", "max_time", "limit_train_batches", "overfit_batches", "callbacks", "fast_dev_run"):
-        if name in trainer:
-            loop.ask("epochs", f"line {trainer[name].lineno}: {name} may end the training early")
-    for name in ("accumulate_grad_batches", "strategy", "num_nodes"):
-        if name in trainer:
-            loop.ask("batches", f"line {trainer[name].lineno}: {name} changes the batches")
+    early = "max_steps max_time limit_train_batches overfit_batches callbacks fast_dev_run"
+    loop.ask_where(trainer, "epochs", early, "may end the training early")
+    loop.ask_where(trainer, "batches", "accumulate_grad_batches strategy num_nodes", "changes the batches")
     if "devices" in trainer and number(script, trainer["devices"]) != 1:
         loop.ask("batches", f"line {trainer['devices'].lineno}: several devices")
     loop.notes.append("On one device.")
     source = fit.get("datamodule") or fit.get("train_dataloaders")
     if source is not None and script.is_call(source, "opacus.lightning.DPLightningDataModule"):
-        loop.ask("records", f"line {source.lineno}: of the data module nothing is seen")
-        loop.ask("batch_size", f"line {source.lineno}: of the data module nothing is seen")
+        loop.ask("records batch_size", f"line {source.lineno}: of the data module nothing is seen")
         loop.lower_holds = True
         if not is_poisson:
             loop.ask("batches", f"line {source.lineno}: the data module samples, make_private does not")
         return loop
+    if source is None and "data_loader" not in said:
+        return asked(loop, UnclearError(loop.node, "no loader is given to make_private"))
     return from_loader(loop, source or said["data_loader"], is_poisson=False)
 
 

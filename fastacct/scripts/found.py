@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from fastacct.scripts.names import Script
@@ -31,7 +32,8 @@ class Loop:
     """A training loop as far as it is understood; `given` are numbers that the user names, which count first."""
 
     def __init__(self, script: Script, framework: str, node: ast.AST, given: Given) -> None:
-        self.script, self.framework, self.line, self.given = script, framework, getattr(node, "lineno", 1), given
+        self.script, self.framework, self.node, self.given = script, framework, node, given
+        self.line: int = getattr(node, "lineno", 1)
         self.sampling = ""
         self.lower_holds = False
         self.values = {name: value for name, value in given.items() if name in ALLOWED}
@@ -44,21 +46,31 @@ class Loop:
         """Whether the user says how batches are drawn, where the script does not."""
         self.call = ""
 
-    def ask(self, name: str, why: object) -> None:
+    def ask(self, names: str, why: object) -> None:
         """Ask for what is not found, unless the user names it; `batches` asks for the sampler."""
-        if name == "batches":
-            self.sampling, self.is_told = str(self.given.get("batches") or ""), "batches" in self.given
-        if name not in self.given:
-            self.asks.setdefault(name, str(why))
+        for name in names.split():
+            if name == "batches":
+                self.sampling, self.is_told = str(self.given.get("batches") or ""), "batches" in self.given
+            if name not in self.given:
+                self.asks.setdefault(name, str(why))
+
+    def ask_where(self, said: Mapping[str, ast.expr], ask: str, names: str, why: str) -> None:
+        """Ask where one of the names is among the arguments of a call."""
+        for name in names.split():
+            if name in said:
+                self.ask(ask, f"line {said[name].lineno}: {name} {why}")
 
     def take(self, name: str, node: ast.expr | None, why: str = "") -> None:
-        """Take a number from the script, or ask for it."""
+        """Take a number from the script, or ask for it; of records `node` is the data set."""
         if name in self.given:
             return
         try:
             if node is None:
-                raise UnclearError(self.tree_line, why or f"no {name.replace('_', ' ')} is found")
-            value = self.script.fold(node, lambda one: size_of(self.script, one))
+                raise UnclearError(
+                    self.node, why or f"no {name.replace('_', ' ').replace('records', 'data set')} is found"
+                )
+            size = partial(size_of, self.script)
+            value = size(node) if name == "records" else self.script.fold(node, size)
             if isinstance(value, bool) or not ALLOWED[name](value):
                 raise UnclearError(node, f"{name.replace('_', ' ')} is {value!r}")
             if self.values.setdefault(name, value) != value:
@@ -66,11 +78,6 @@ class Loop:
         except UnclearError as error:
             self.values.pop(name, None)
             self.ask(name, error)
-
-    @property
-    def tree_line(self) -> ast.AST:
-        """A node in the line of the loop."""
-        return ast.Pass(lineno=self.line, col_offset=0)
 
     def take_delta(self, *nodes: ast.expr | None) -> None:
         """Take delta from what the script asks its own accountant, if it asks at one delta alone."""
@@ -91,23 +98,11 @@ class Loop:
             if "delta" not in self.asks:
                 self.take("delta", one)
 
-    def take_records(self, node: ast.expr | None) -> None:
-        """Take the number of records of a data set."""
-        if "records" in self.given:
-            return
-        try:
-            if node is None:
-                raise UnclearError(self.tree_line, "no data set is found")
-            self.values["records"] = size_of(self.script, node)
-        except UnclearError as error:
-            self.ask("records", error)
-
 
 def asked(loop: Loop, error: Exception) -> Loop:
     """A loop of which nothing is sure: everything that is not given is asked for."""
     loop.sampling = ""
-    for name in ("batches", "noise_multiplier", "records", "batch_size", "epochs"):
-        loop.ask(name, error)
+    loop.ask("batches noise_multiplier records batch_size epochs", error)
     loop.take_delta()
     return loop
 

@@ -19,22 +19,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Key = tuple[object, ...]
 
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., object]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Not: operator.not_,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.USub: operator.neg},
+    **{ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.UAdd: operator.pos, ast.Not: operator.not_},
+    **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: operator.is_, ast.IsNot: operator.is_not},
+    **{ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
 }
 _CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "builtins.int": int,
@@ -43,8 +31,6 @@ _CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "math.ceil": math.ceil,
     "math.floor": math.floor,
 }
-
-
 _READERS: Final = ("builtins.print", "builtins.str", "builtins.repr", "dataclasses.asdict", "pprint.", "logging.")
 """Functions that leave what they are given as it is."""
 _PLAIN_BASES: Final = {"torch.nn.Module", "builtins.object", "abc.ABC"}
@@ -100,6 +86,12 @@ class Script(Tree):
 
     def origin(self, node: ast.expr) -> Key:
         """A key of the object that an expression names: the same for a parameter and for what it is called with."""
+        try:
+            return self._origin(node)
+        except RecursionError:
+            raise UnclearError(node, f"{ast.unparse(node)[:40]} is made of itself") from None
+
+    def _origin(self, node: ast.expr) -> Key:
         if isinstance(node, ast.Attribute):
             owner = self.owner(node)
             is_own = owner is not None and isinstance(node.value, ast.Name) and node.value.id == "self"
@@ -108,14 +100,14 @@ class Script(Tree):
             return ("expression", ast.unparse(node))
         scope, found = self.lookup(node.id, node)
         if len(found) == 1 and (one := found[0]).kind == "parameter":
-            return self.origin(self.argument(self.parent[self.parent[one.node]], node.id))
+            return self._origin(self.argument(self.parent[self.parent[one.node]], node.id))
         if len(found) == 1 and found[0].kind == "value" and isinstance(found[0].value, ast.Name | ast.Attribute):
-            return self.origin(found[0].value)
+            return self._origin(found[0].value)
         manager = "opacus.utils.batch_memory_manager.BatchMemoryManager"
         if len(found) == 1 and found[0].value is not None and self.is_call(found[0].value, manager):
             given = keywords(found[0].value, ("data_loader",))
             if "data_loader" in given:
-                return self.origin(given["data_loader"])
+                return self._origin(given["data_loader"])
         return (scope, node.id)
 
     # -- parameters and fields ---------------------------------------------------------------------------------------
@@ -144,6 +136,18 @@ class Script(Tree):
         if is_method and isinstance(used[0], ast.Attribute) and not self._is_instance(used[0].value, owner):
             raise UnclearError(used[0], f"whether this calls {name} cannot be told")
         return above
+
+    def returned(self, call: ast.Call) -> ast.expr:
+        """What a function or a method of the file returns, where it has one return."""
+        name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+        found = [one for one in ast.walk(self.tree) if isinstance(one, ast.FunctionDef) and one.name == name]
+        values = [one for function in found for one in ast.walk(function) if isinstance(one, ast.Return)]
+        is_one = len(found) == len(values) == 1 and not found[0].decorator_list
+        if not is_one or (value := values[0].value) is None:
+            raise UnclearError(call, f"what {name}() returns cannot be told")
+        for one in self._given_away(value):
+            raise UnclearError(one, f"this may change {ast.unparse(value)}")
+        return self.resolve(value)
 
     def _is_instance(self, node: ast.expr, owner: ast.AST) -> bool:
         """Whether an expression is `self` in a class, or an object of it."""
@@ -185,6 +189,8 @@ class Script(Tree):
             if isinstance(owner, ast.ClassDef):
                 return self._of_class(owner, node.attr, node)
         base = self.resolve(node.value, once=True)
+        if isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and not self._class(base.func):
+            base = base if self.qualified(base.func) else self.returned(base)  # args = parse_args()
         if not isinstance(base, ast.Call):
             raise UnclearError(node, f"{ast.unparse(node)} cannot be read")
         if isinstance(base.func, ast.Name) and (made := self._class(base.func)):

@@ -68,26 +68,23 @@ def _in_fit(loop: Loop, model: str) -> None:
     fits = [one for one in fits if isinstance(one.func, ast.Attribute) and ast.unparse(one.func.value) == model]
     try:
         if len(fits) != 1:
-            raise UnclearError(loop.tree_line, f"not one fit() of {model}")
+            raise UnclearError(loop.node, f"not one fit() of {model}")
         if why := is_single(script, fits[0]):
             raise UnclearError(fits[0], why)
         said, line = keywords(fits[0], _FIT), fits[0].lineno
         if script.attributes["train_on_batch"] or script.attributes["train_step"]:
             raise UnclearError(fits[0], "batches of its own")
     except UnclearError as error:
-        for name in ("batches", "records", "batch_size", "epochs"):
-            loop.ask(name, error)
+        loop.ask("batches records batch_size epochs", error)
         return
     loop.take("epochs", said.get("epochs") or ast.copy_location(ast.Constant(1), fits[0]))
-    for name in ("callbacks", "steps_per_epoch", "initial_epoch"):
-        if name in said:
-            loop.ask("epochs", f"line {said[name].lineno}: {name} changes how long the training is")
+    loop.ask_where(said, "epochs", "callbacks steps_per_epoch initial_epoch", "changes how long the training is")
     if "validation_split" in said:
         loop.ask("records", f"line {line}: validation_split takes records away")
     if "y" not in said and "batch_size" not in said:
         _from_pipeline(loop, said.get("x"), line)
         return
-    loop.take_records(said.get("x"))
+    loop.take("records", said.get("x"))
     loop.take("batch_size", said.get("batch_size") or ast.copy_location(ast.Constant(32), fits[0]))
     try:
         shuffle = script.fold(said["shuffle"]) if "shuffle" in said else True
@@ -104,10 +101,10 @@ def _from_pipeline(loop: Loop, node: ast.expr | None, line: int) -> None:
     """The sampler of a pipeline of tf.data."""
     try:
         if node is None:
-            raise UnclearError(loop.tree_line, "no data is given to fit()")
+            raise UnclearError(loop.node, "no data is given to fit()")
         found = tf_pipeline(loop.script, node)
         loop.take("batch_size", found.batch_size)
-        loop.take_records(None)
+        loop.take("records", None)
         settings = found.settings
         if settings.get("shuffle") and "records" in loop.values and "repeat_before_batch" not in settings:
             settings = settings | {"records": loop.values["records"]}
@@ -120,9 +117,7 @@ def _from_pipeline(loop: Loop, node: ast.expr | None, line: int) -> None:
             raise UnclearError(node, "all epochs have the order of the first one: see fastacct check-loader tf.data")
     except UnclearError as error:
         loop.ask("batches", error)
-        for name in ("batch_size", "records"):
-            if name not in loop.values:
-                loop.ask(name, error)
+        loop.ask(" ".join(name for name in ("batch_size", "records") if name not in loop.values), error)
         return
     loop.drop_last = bool(settings.get("drop_remainder"))
     loop.sampling, loop.lower_holds = guide.sampling or "fixed_order", guide.lower_holds
@@ -204,8 +199,7 @@ def optax(loop: Loop, call: ast.Call) -> Loop:
         loop.take("noise_multiplier", said.get("noise_multiplier"))
     except UnclearError as error:
         loop.ask("noise_multiplier", error)
-    for name in ("batches", "records", "batch_size", "epochs"):
-        loop.ask(name, f"line {call.lineno}: Optax does not draw the batches")
+    loop.ask("batches records batch_size epochs", f"line {call.lineno}: Optax does not draw the batches")
     loop.take_delta()
     return loop
 

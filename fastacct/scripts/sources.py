@@ -23,7 +23,7 @@ class Loader(NamedTuple):
     """A data loader: the name and the settings that `loader_guide` knows it by, and what it draws from."""
 
     name: str
-    settings: dict[str, bool]
+    settings: dict[str, bool | int]
     line: int
     dataset: ast.expr | None = None
     batch_size: ast.expr | None = None
@@ -33,13 +33,13 @@ def torch_loader(script: Script, node: ast.expr) -> Loader:
     """The DataLoader that an expression is."""
     made = script.resolve(node)
     if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "train_dataloader":
-        made = returned(script, made)
+        made = script.returned(made)
     if not script.is_call(made, *LOADER):
         raise UnclearError(made, f"{ast.unparse(made)[:60]} is not a DataLoader that can be seen")
     given = keywords(made, _ARGUMENTS + _MORE)
     if "batch_sampler" in given or "dataset" not in given:
         raise UnclearError(made, "a batch_sampler draws as it likes")
-    settings: dict[str, bool] = {}
+    settings: dict[str, bool | int] = {}
     for name in {"shuffle", "drop_last"} & given.keys():
         settings[name] = _truth(script, given[name])
     if "sampler" in given and not _is_none(given["sampler"]):
@@ -62,16 +62,6 @@ def _sampler(script: Script, made: ast.expr) -> dict[str, bool]:
         return {}
     is_replaced = "replacement" in given and _truth(script, given["replacement"])
     return {"replacement": True} if is_replaced else {"shuffle": True}
-
-
-def returned(script: Script, call: ast.Call) -> ast.expr:
-    """What a method of the file returns, where it has one return."""
-    name = getattr(call.func, "attr", "")
-    found = [one for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef) and one.name == name]
-    values = [one for function in found for one in ast.walk(function) if isinstance(one, ast.Return)]
-    if len(found) != 1 or len(values) != 1 or values[0].value is None:
-        raise UnclearError(call, f"what {name}() returns cannot be told")
-    return script.resolve(values[0].value)
 
 
 def size_of(script: Script, node: ast.expr) -> int:
@@ -114,19 +104,13 @@ _KEEP: Final = ("map", "cache", "prefetch", "with_options")
 _BASES: Final = ("tensorflow.data.Dataset.from_tensor_slices", "tensorflow_datasets.load")
 
 
-class Pipeline(NamedTuple):
-    """A chain of tf.data: the settings that `loader_guide` knows it by, and its batch size."""
-
-    settings: dict[str, bool | int]
-    batch_size: ast.expr
-    line: int
-
-
-def tf_pipeline(script: Script, node: ast.expr) -> Pipeline:
+def tf_pipeline(script: Script, node: ast.expr) -> Loader:
     """The chain of methods behind a data set of TensorFlow."""
     chain: list[ast.Call] = []
     made = script.resolve(node)
     while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and not script.qualified(made.func):
+        if made in chain:
+            raise UnclearError(made, "a data set that is made of itself")
         chain.insert(0, made)
         made = script.resolve(made.func.value)
     if not script.is_call(made, *_BASES):
@@ -152,4 +136,4 @@ def tf_pipeline(script: Script, node: ast.expr) -> Pipeline:
             raise UnclearError(call, f"what {name}() does to the batches cannot be told")
     if batch is None:
         raise UnclearError(made, "a data set without batch()")
-    return Pipeline(settings, batch, made.lineno)
+    return Loader("tf.data", settings, made.lineno, None, batch)

@@ -40,7 +40,7 @@ def steps_of(script: Script, optimizer: Key) -> list[ast.Call]:
 
 def over(script: Script, step: ast.AST) -> ast.For:
     """The loop that a step is in, once a round."""
-    node = step
+    node, seen = step, {step}
     while True:
         node = script.parent[node]
         if isinstance(node, ast.For):
@@ -49,6 +49,9 @@ def over(script: Script, step: ast.AST) -> ast.For:
             raise UnclearError(step, "a step is not taken in each round: batches may be added up")
         if isinstance(node, ast.FunctionDef):
             node = script.caller(node)
+            if node in seen:
+                raise UnclearError(node, "a function that calls itself")
+            seen.add(node)
         elif isinstance(node, ast.While | ast.Module | ast.ClassDef | ast.Lambda | ast.AsyncFunctionDef):
             raise UnclearError(step, "the loop around this step is not over a loader")
 

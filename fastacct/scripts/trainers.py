@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from fastacct.scripts.engines import draws_as, from_loader
@@ -28,7 +27,7 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
     trains = [one for one in script.calls if getattr(one.func, "attr", "") == "train" and not one.args]
     key = script.origin(_target(script, call))
     trains = [one for one in trains if script.origin(one.func.value) == key]  # type: ignore[attr-defined]
-    loop.take_records(said.get("train_dataset"))
+    loop.take("records", said.get("train_dataset"))
     try:
         made = script.resolve(said["args"])
         if not isinstance(made, ast.Call) or not script.qualified(made.func).endswith(".TrainingArguments"):
@@ -43,8 +42,7 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
         if several is not None and number(script, several) != 1:
             loop.ask("batches", f"line {made.lineno}: batches are added up")
     except (UnclearError, KeyError) as error:
-        loop.ask("batch_size", error)
-        loop.ask("epochs", error)
+        loop.ask("batch_size epochs", error)
     try:
         made = script.resolve(said["privacy_args"])
         privacy = keywords(made, ()) if isinstance(made, ast.Call) else {}
@@ -71,10 +69,23 @@ _SCALED: Final = re.compile(
 """Noise in units of a clipping norm."""
 
 
+_GIVEN: Final = re.compile(r"noise_?(?:mult|scale|std)"), re.compile(r"clip|max_\w*norm")
+"""Words of arguments that an optimizer or an engine of another library is given: noise, and a clipping norm."""
+
+
 def is_by_hand(text: str) -> bool:
-    """Whether a script may add noise to clipped gradients by itself."""
-    is_noisy = "grad" in text and _DRAWN.search(text) is not None
-    return is_noisy and ("DataLoader" in text or _SCALED.search(text.lower()) is not None)
+    """Whether a script may add noise to clipped gradients by itself, or by a library that is not known."""
+    low, is_drawn = text.lower(), _DRAWN.search(text) is not None
+    if all(one.search(low) for one in _GIVEN) or (is_drawn and "grad" in text and "DataLoader" in text):
+        return True
+    return _SCALED.search(low) is not None and (is_drawn or "grad" in text)
+
+
+def is_given_noise(call: ast.Call) -> bool:
+    """Whether a call is given noise and a clipping norm, as optimizers and engines are."""
+    words = [one.arg or "" for one in call.keywords]
+    words += [ast.unparse(one) for one in call.args if isinstance(one, ast.Name | ast.Attribute | ast.BinOp)]
+    return all(any(one.search(word.lower()) for word in words) for one in _GIVEN)
 
 
 def noisy(script: Script) -> ast.AST | None:
@@ -87,7 +98,8 @@ def noisy(script: Script) -> ast.AST | None:
 
 def by_hand(script: Script, loop_over: ast.For, given: Given) -> Loop | None:
     """A loop over a DataLoader that clips gradients and adds noise by itself: its noise is always asked for."""
-    names = [getattr(one.func, "attr", "") or getattr(one.func, "id", "") for one in _calls_in(loop_over)]
+    calls = (one.func for one in ast.walk(loop_over) if isinstance(one, ast.Call))
+    names = [getattr(one, "attr", "") or getattr(one, "id", "") for one in calls]
     words = ast.unparse(loop_over).lower()
     is_private = any(one in _NOISE for one in names) and any(one in words for one in _CLIPS) and "grad" in words
     source = iterated(script, loop_over.iter)
@@ -103,10 +115,6 @@ def by_hand(script: Script, loop_over: ast.For, given: Given) -> Loop | None:
     except UnclearError as error:
         loop.ask("epochs", error)
     return from_loader(loop, source, is_poisson=False)
-
-
-def _calls_in(node: ast.AST) -> Sequence[ast.Call]:
-    return [one for one in ast.walk(node) if isinstance(one, ast.Call)]
 
 
 def _target(script: Script, call: ast.Call) -> ast.expr:

@@ -6,11 +6,12 @@ import ast
 import builtins
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeGuard
+from typing import Final, NamedTuple, TypeGuard, TypeVar
 
 _SCOPES: Final = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _HARMLESS: Final = ("transform", "target_transform", "collate_fn", "requires_grad")
 """Attributes that are set without changing what a loader draws."""
+Kind = TypeVar("Kind", bound=ast.AST)
 _HIDING: Final = ("exec", "eval", "globals")
 _FRAMEWORKS: Final = (
     *("opacus", "private_transformers", "dp_transformers", "tensorflow_privacy", "jax_privacy", "torch.utils.data"),
@@ -170,9 +171,7 @@ class Tree:
 
     def statement(self, node: ast.AST) -> ast.AST:
         """The statement that a node is in."""
-        while not isinstance(node, ast.stmt):
-            node = self.parent[node]
-        return node
+        return self.above(node, ast.stmt) or node
 
     def in_loop(self, node: ast.AST, scope: ast.AST) -> bool:
         """Whether a loop of a scope is around a node."""
@@ -184,9 +183,15 @@ class Tree:
 
     def owner(self, node: ast.AST) -> ast.ClassDef | None:
         """The class that a node stands in."""
-        while not isinstance(node, ast.ClassDef | ast.Module):
+        return self.above(node, ast.ClassDef)
+
+    def above(self, node: ast.AST, kind: type[Kind]) -> Kind | None:
+        """The node itself, or the next one around it, of a kind."""
+        while not isinstance(node, kind):
+            if isinstance(node, ast.Module):
+                return None
             node = self.parent[node]
-        return node if isinstance(node, ast.ClassDef) else None
+        return node
 
 
 def keywords(call: ast.Call, names: Sequence[str] | None) -> dict[str, ast.expr]:

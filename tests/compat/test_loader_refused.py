@@ -17,6 +17,7 @@ from tests.compat.test_loader_objects import (  # noqa: E402
     combined,
     cyclic,
     grain,
+    jax,
     loader,
     of,
     sampled,
@@ -48,6 +49,13 @@ def liar(base, *given, **named):
 
 def changed(live, name, value):
     vars(live)[name] = value
+    return live
+
+
+def derived(live):
+    """An object whose class calls itself what it is made of."""
+    kind = type(live)
+    live.__class__ = type(kind.__name__, (kind,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
     return live
 
 
@@ -112,6 +120,12 @@ REFUSED = {
     "Trainer": lambda: of("transformers") and changed(trainer(), "get_train_dataloader", loader),
     "records of like length": lambda: sampled(of_transformers("LengthGroupedSampler")(2, lengths=[1, 2, 3, 4, 5, 6])),
     "CyclicPoissonSampling": lambda: liar(type(cyclic()), 0.5, 3),
+    "BallsInBinsSampling": lambda: liar(type(jax("BallsInBinsSampling", iterations=9, cycle_length=3)), 9, 3),
+    "FixedBatchSampling": lambda: liar(type(jax("FixedBatchSampling", batch_size=2, iterations=9)), 2, 9),
+    "CombinedLoader": lambda: liar(type(combined(loader())), [loader()]),
+    "Trainer, derived": lambda: derived(trainer()),
+    "grain, derived": lambda: derived(grain("shuffle", "batch 2", "repeat 3")),
+    "grain, a derived shuffle": lambda: derived(grain("shuffle")).batch(2).repeat(3),
     "two loaders": lambda: combined(loader(), loader()),
     "grain, repeated first": lambda: grain("shuffle", "repeat 2", "batch 2"),
     "grain, shuffled batches": lambda: grain("batch 2", "shuffle"),

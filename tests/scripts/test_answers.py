@@ -11,7 +11,7 @@ from fastacct.scripts.answers import check
 HERE = Path(__file__).parent
 SCRIPTS = {
     one["name"]: one
-    for name in ("before.toml", "look_alike.toml", "detours.toml", "tutorials.toml")
+    for name in ("before.toml", "look_alike.toml", "detours.toml", "tutorials.toml", "unseen.toml")
     if (HERE / name).exists()
     for one in tomllib.loads((HERE / name).read_text("utf-8"))["scripts"]
 }
@@ -80,3 +80,51 @@ def test_a_line_that_changes_steps_or_noise_is_asked_about(line, asks):
     (changed,) = check(STEPS.replace(place, f"    {line}\n{place}"))
     assert changed.epsilon is None
     assert asks in changed.asks
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "asks"),
+    [
+        ("tf_privacy_adam_and_a_statement", "dataset = tf.data.Dataset", "other = tf.data.Dataset", "batches"),
+        ("tf_privacy_adam_and_a_statement", "shuffle(60_000)", "shuffle(-1)", "batches"),
+        ("tf_privacy_adam_and_a_statement", "shuffle(60_000)", "shuffle()", "batches"),
+        ("lightning_own_loader", "data_loader=", "loader=", "batches"),
+        (
+            "memory_manager_around_each_epoch",
+            "data_loader=train_loader, max",
+            "data_loader=memory_safe_data_loader, max",
+            "epochs",
+        ),
+        (
+            "a_pretraining_on_public_data_first",
+            "        optimizer.step()\nprint",
+            "        pass\n\n\ndef again():\n    optimizer.step()\n    again()\n\n\nprint",
+            "epochs",
+        ),
+    ],
+)
+def test_what_is_made_of_itself_or_is_not_given_is_asked_about(name, old, new, asks):
+    assert old in SCRIPTS[name]["script"]
+    (found,) = check(SCRIPTS[name]["script"].replace(old, new), records=60_000)
+    assert found.epsilon is None
+    assert asks in found.asks
+
+
+PARSED = SCRIPTS["a_sampler_only_where_classes_are_balanced"]["script"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    p = fix(p)\n    return p.parse_args()",
+        "    args = p.parse_args()\n    fix(args)\n    return args",
+        "    if big:\n        return big\n    return p.parse_args()",
+        "    return p.parse_args(words)",
+    ],
+)
+def test_a_command_line_that_a_function_reads_counts_where_nothing_changes_it(line):
+    (plain,) = check(PARSED, records=50_000, batch_size=256)
+    assert plain.inputs["noise_multiplier"] == 1.3
+    assert plain.defaults["--sigma"] == 1.3
+    (changed,) = check(PARSED.replace("    return p.parse_args()", line), records=50_000, batch_size=256)
+    assert "noise_multiplier" in changed.asks
