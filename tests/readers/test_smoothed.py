@@ -14,6 +14,7 @@ import fastacct as fa
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import Atoms, OutOfReachError, Part
 from fastacct.readers import smoothed
+from fastacct.readers.grid.reader import Grid
 from fastacct.readers.smoothed import Smoothed, _Sum
 from tests.grids import part
 
@@ -174,9 +175,9 @@ def test_two_hundred_thousand_releases_are_inside_the_binomial_sum():
 @pytest.mark.parametrize("delta", [1e-3, 1e-11])
 def test_sampled_discrete_noise_meets_the_grid(delta):
     parts = [part(fa.DiscreteGaussian(2.0).poisson(0.05).losses("remove").remove, 100)]
-    grid = smoothed.Grid(parts, 1e-6)
+    grid = Grid(parts, 1e-6)
     assert Smoothed.is_possible(parts, grid)
-    ours, theirs = Smoothed(parts, grid, 1e-6).epsilon(delta), smoothed.Grid(parts, 1e-6).epsilon(delta)
+    ours, theirs = Smoothed(parts, grid, 1e-6).epsilon(delta), Grid(parts, 1e-6).epsilon(delta)
     assert ours.status == fa.Status.TIGHT
     assert ours.lower <= theirs.upper
     assert theirs.lower <= ours.upper
@@ -204,7 +205,7 @@ def test_a_target_has_the_same_bits_alone_and_among_others():
 
 def test_losses_that_a_lattice_holds_stay_on_the_grid():
     parts = [part(fa.DiscreteLaplace(3.0).losses("remove").remove, 100)]
-    assert not Smoothed.is_possible(parts, smoothed.Grid(parts, 1e-6))
+    assert not Smoothed.is_possible(parts, Grid(parts, 1e-6))
 
 
 def test_numbers_too_large_to_subtract_say_nothing():
