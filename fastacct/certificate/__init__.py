@@ -199,7 +199,7 @@ def certify(
         return _on_lines(checker, document, asked, about if asked == "epsilon" else target, given, int(digits))
     simple = _added_up(document, asked, given, 1 + int(digits))
     names = checker.DIRECTIONS[relation]
-    own = names[-1:] if are_mirrored(document["releases"], relation) else names  # "add" needs more bits
+    own = names[:1] if are_mirrored(document["releases"], relation) else names
     ways = [Direction(checker, document, name, target) for name in own]
     for way in ways:
         way.measure(FIRST, asked, given)

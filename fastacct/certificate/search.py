@@ -243,7 +243,7 @@ class Direction:
             step = unit / math.floor(unit / step) * (1.0 + 1e-15)
         ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step * (1.0 - 1e-13))) for part in self.parts]
         ends = [(begin, max(end, begin + 2)) for begin, end in ends]
-        far = max(end for _, end in ends) * step if self.name == "add" else 0.0  # 1 - y + y delta(1/y) cancels
+        far = max(end for _, end in ends) * step  # P - y Q of mixtures cancels, and 1 - y + y delta(1/y)
         bits = 96 + 2.0 * math.log2(max(1.0 / step, 1.0)) - math.log2(self.target) + 1.5 * far
         lowest, last = (sum(part.times * pair[i] for part, pair in zip(self.parts, ends, strict=True)) for i in (0, 1))
         first = math.floor(low / step)

@@ -105,8 +105,7 @@ class Guarantee:
             if self.certificate is not None:
                 _refuse_certificate(self.certificate, self)
         except (ValueError, *_DAMAGE) as error:
-            told = str(error) if type(error) is ValueError else repr(error)
-            raise ValueError(f"no guarantee, or a damaged one: {told}") from None
+            raise ValueError(f"no guarantee, or a damaged one: {_told(error)}") from None
         self.text: Final = text
 
     @property
@@ -316,6 +315,11 @@ def _sealed(rest: Mapping[str, object]) -> Guarantee:
     return Guarantee(json.dumps({**rest, "digest": checksum(rest)}, allow_nan=False, indent=1))
 
 
+def _told(error: Exception) -> str:
+    """What an error says to a reader of the file, who does not care for its class if it says more."""
+    return (str if isinstance(error, ValueError | TypeError) else repr)(error)[:300]
+
+
 def _rest(document: Document) -> dict[str, object]:
     """What the digest is of."""
     return {name: one for name, one in document.items() if name != "digest"}
@@ -334,7 +338,7 @@ def _verified(given: Guarantee) -> Guarantee:
             if (again := _recounted(row)) is not None and row != (right := _audit_row(again, *about)):
                 raise ValueError(f"audits[{i}] = {row!r:.200} is altered: {right!r:.200}")
     except _DAMAGE as error:
-        raise ValueError(f"not verified: {error!r}") from None
+        raise ValueError(f"not verified: {_told(error)}") from None
     return _sealed({**_rest(document), **now})
 
 
@@ -345,7 +349,7 @@ def _refuse_certificate(found: Certificate, beside: Guarantee) -> None:
     """Refuse a certificate of another claim, or of less than is proved from below."""
     if Decimal(found.delta) != Decimal(text_of(beside.delta)) or found.neighbors != beside.neighbors:
         raise ValueError(f"the certificate is at delta = {found.delta:.60} under {found.neighbors!r:.30}")
-    if found.document["releases"] != releases(beside.released, beside.neighbors):
+    if found.document.get("releases") != releases(beside.released, beside.neighbors):
         raise ValueError("the certificate is of another job")
     if Decimal(found.epsilon) < Decimal(beside.epsilon.lower):
         raise ValueError(f"the certificate is of epsilon <= {found.epsilon:.60}, which is not true")

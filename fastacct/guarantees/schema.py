@@ -13,6 +13,7 @@ MOST_BYTES: Final = 2**22
 """Of a file; those of most jobs have 5,000."""
 _DEEPEST: Final = 40
 _DIGITS: Final = 20
+_TOLD: Final = {"type", "enum", "const", "pattern", "maxLength", "minItems", "maxItems", "minimum", "maximum"}
 _TYPES: Final = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
 Word = int | float | str
 Point = list[str]
@@ -126,6 +127,10 @@ def parsed(text: str) -> Document:
         json.dumps(found, ensure_ascii=False).encode()  # refuses halves of characters
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON: {error}") from None
+    except UnicodeEncodeError:
+        raise ValueError("it has half of a character (a surrogate alone)") from None
     check(found, schema(), "")
     return cast("Document", found)
 
@@ -165,7 +170,7 @@ def check(value: object, rule: Rule, at: str) -> None:
     if "$ref" in rule:
         rule = schema()["$defs"][rule["$ref"].rpartition("/")[2]]
     if not _fits(value, rule):
-        shown = {name: one for name, one in rule.items() if not isinstance(one, dict) and name != "description"}
+        shown = {name: one for name, one in rule.items() if name in _TOLD}
         raise ValueError(f"{at or 'the whole'} = {value!r:.60} is not as {json.dumps(shown)} asks")
     if isinstance(value, list):
         for place, part in enumerate(value):

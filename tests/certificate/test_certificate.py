@@ -106,6 +106,13 @@ def test_a_lattice_is_fine_wherever_a_tilt_leads() -> None:
     assert float(found.epsilon) <= 1.00005 * fa.epsilon(rare, delta=1e-8, neighbors="zero_out")
 
 
+def test_losses_up_to_100_have_the_bits_that_they_cancel() -> None:
+    job = fa.Gaussian(0.865).with_replacement(34, 1000) * 4
+    direction = Direction(checker, {"releases": releases(job, "remove"), "relation": "remove"}, "remove", 1e-5)
+    direction.measure(2048, "epsilon", 1e-5)
+    assert direction.tried[0].number < 20.0  # of 128 bits it was infinite: y has 145 of them
+
+
 def test_a_lattice_of_both_directions_has_the_bits_of_the_harder_one() -> None:
     job = fa.Gaussian(1.0).fixed_size(9, 1000) * 2
     found = fa.certify(job, delta=5e-12, neighbors="replace_one", digits=2)

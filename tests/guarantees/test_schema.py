@@ -36,6 +36,10 @@ def written():
         (lambda d: d["job"][0]["mechanism"].update(kind="Unknown"), "kind = 'Unknown'"),
         (lambda d: d["job"][0]["mechanism"].update(sample_rate=1.5), "sample_rate"),
         (lambda d: d["job"][0]["mechanism"].update(sample_rate=[0.1, 0.2]), "more than one job"),
+        (lambda d: d["job"][0]["mechanism"].update(kind="Laplace"), "one: Laplace: got an unexpected keyword argument"),
+        (lambda d: d["job"].append({"mechanism": {"kind": "Accountant"}, "count": 1}), "kind = 'Accountant'"),
+        (lambda d: d.update(certificate=CLAIM | {"releases": []}), "the certificate is of another job"),
+        (lambda d: d.update(certificate=CLAIM), "the certificate is of another job"),
         (lambda d: d.update(neighbors="replace_one", job=[{"mechanism": MIXTURE, "count": 1}]), "not supported"),
     ],
 )
@@ -46,11 +50,30 @@ def test_contradictions_are_named_whatever_the_digest(written, change, message):
         Guarantee(sealed(document))
 
 
+CLAIM = {"format": "fastacct certificate 1", "epsilon": "1" * 10**5, "delta": "0.000001", "relation": "add_remove"}
 MIXTURE = {
     "kind": "PoissonSampled",
     "mechanism": {"kind": "Laplace", "noise_multiplier": 1.0},
     "sample_rate": 0.1,
 }
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text[:-1], "one: it is no JSON: Expecting ',' delimiter: line "),
+        (lambda text: text + text, "one: it is no JSON: Extra data"),
+        (lambda _: "", "one: it is no JSON: Expecting value"),
+        (lambda _: "[]", r'one: the whole = \[\] is not as \{"type": "object"\} asks'),
+        (lambda text: text.replace('"central"', '"\\ud800"'), "one: it has half of a character"),
+        (lambda text: text.replace('"rows": 2', '"rows": NaN'), "one: NaN is no number"),
+    ],
+)
+def test_damage_is_told_in_a_line_without_names_of_errors(written, damage, message):
+    with pytest.raises(ValueError, match=message) as told:
+        Guarantee(damage(written.text))
+    assert len(str(told.value)) < 350
+    assert "Error" not in str(told.value)
 
 
 @pytest.mark.parametrize(
