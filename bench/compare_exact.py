@@ -60,12 +60,12 @@ QUICK: Final = Plan(ours=200, scalar=50, peer=3, calibrations=10, peer_calibrati
 
 
 def one_by_one(call: Callable[..., Any], queries: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
-    """Seconds of single calls with plain numbers, in order."""
+    """Processor seconds of single calls with plain numbers, in order."""
     spans = np.empty(len(queries))
     for place, query in enumerate(queries):
-        start = time.perf_counter()
+        start = time.process_time()
         call(**query)
-        spans[place] = time.perf_counter() - start
+        spans[place] = time.process_time() - start
     return spans
 
 
@@ -74,10 +74,10 @@ def least_of(passes: int, call: Callable[..., Any], queries: Sequence[dict[str, 
     return np.asarray(np.min([one_by_one(call, queries) for _ in range(passes)], axis=0))
 
 
-def _array_seconds(call: Callable[..., Any], columns: dict[str, Any], threads: int, rounds: int) -> float:
+def _array_seconds(call: Callable[..., Any], columns: dict[str, Any], rounds: int) -> float:
     """Median seconds of an array call, after one that is not measured."""
-    call(**columns, threads=threads)
-    return timing.median_wall([timing.span(lambda: call(**columns, threads=threads)) for _ in range(rounds)])
+    call(**columns, threads=1)
+    return timing.median_cpu([timing.span(lambda: call(**columns, threads=1)) for _ in range(rounds)])
 
 
 def _replies(adapter: Callable[[], Accountant], limit: float, method: str, queries: Sequence[Any]) -> list[Reply]:
@@ -93,7 +93,6 @@ def _duel(
     peer: str,
     replies: list[Reply],
     ours: tuple[Callable[..., Any], list[dict[str, Any]]],
-    threads: int,
     rounds: int,
 ) -> Duel:
     """Means over those configurations for which the peer's time is known."""
@@ -109,7 +108,7 @@ def _duel(
         peer_failed=sum(not np.isfinite(reply.value) for reply in replies),
         theirs=float(np.mean([replies[place].seconds for place in known])),
         alone=float(least_of(min(PASSES, rounds), call, same).mean()),
-        together=_array_seconds(call, columns, threads, rounds) / len(same),
+        together=_array_seconds(call, columns, rounds) / len(same),
     )
 
 
@@ -145,15 +144,15 @@ def compare_epsilon(found: Findings, plan: Plan, regime: str) -> None:
         found.agreements.append(agreement.compare_exact(made.name, few, bounds.head(len(few)), values))
     ours = fa.dpsgd.epsilon, queries[: plan.peer]
     for name, replies in answers.items():
-        found.duels.append(_duel("epsilon", regime, name, replies, ours, found.threads, plan.rounds))
-    found.spreads.append(_spread(runs, queries, found.threads, plan.rounds))
+        found.duels.append(_duel("epsilon", regime, name, replies, ours, plan.rounds))
+    found.spreads.append(_spread(runs, queries, plan.rounds))
 
 
 def _nothing(**_: float) -> float:
     return 0.0
 
 
-def _spread(runs: Runs, queries: list[dict[str, Any]], threads: int, rounds: int) -> Spread:
+def _spread(runs: Runs, queries: list[dict[str, Any]], rounds: int) -> Spread:
     """Means of array calls, and what single calls take in the order drawn."""
     call, columns = fa.dpsgd.epsilon, runs.keywords()
     every = np.array([one_by_one(call, queries) for _ in range(min(PASSES, rounds))])
@@ -162,8 +161,7 @@ def _spread(runs: Runs, queries: list[dict[str, Any]], threads: int, rounds: int
     return Spread(
         regime=runs.regime,
         n=len(runs),
-        one_thread=_array_seconds(call, columns, 1, rounds) / len(runs),
-        threads=_array_seconds(call, columns, threads, rounds) / len(runs),
+        together=_array_seconds(call, columns, rounds) / len(runs),
         n_single=len(queries),
         mean=float(least.mean()),
         median=median,
@@ -186,17 +184,17 @@ def compare_calibration(found: Findings, plan: Plan) -> None:
     target = np.resize(TARGET_EPSILONS, len(runs))
     known: dict[str, Any] = {name: column for name, column in runs.keywords().items() if name != "noise_multiplier"}
     columns: dict[str, Any] = {"epsilon": target} | known
-    ours = np.asarray(fa.dpsgd.noise_multiplier(**columns, threads=found.threads))
-    reached = fa.dpsgd.epsilon(noise_multiplier=ours, **known, threads=found.threads)
+    ours = np.asarray(fa.dpsgd.noise_multiplier(**columns, threads=1))
+    reached = fa.dpsgd.epsilon(noise_multiplier=ours, **known, threads=1)
     if bool((np.asarray(reached) > target).any()):
         raise FastacctWrongError("a noise multiplier misses its target")
-    together = _array_seconds(fa.dpsgd.noise_multiplier, columns, found.threads, plan.rounds) / len(runs)
+    together = _array_seconds(fa.dpsgd.noise_multiplier, columns, plan.rounds) / len(runs)
     jobs = [dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
     alone = least_of(1, fa.dpsgd.noise_multiplier, jobs)
     median, high, largest = (duration(x) for x in np.quantile(alone, [0.5, 0.99, 1.0]).tolist())
     found.facts += [
         Fact(
-            f"noise multiplier, everyday: mean of an array call of {len(jobs):,}, {found.threads} threads",
+            f"noise multiplier, everyday: mean of an array call of {len(jobs):,}",
             duration(together),
             "-",
             None,
@@ -216,12 +214,10 @@ def compare_calibration(found: Findings, plan: Plan) -> None:
     values = np.array([reply.value for reply in replies])
     found.agreements.append(agreement.compare_exact_noise("dp_accounting PLD", values, jobs, ours))
     solve = fa.dpsgd.noise_multiplier, few
-    found.duels.append(
-        _duel("noise multiplier", "everyday", "dp_accounting PLD", replies, solve, found.threads, plan.rounds)
-    )
+    found.duels.append(_duel("noise multiplier", "everyday", "dp_accounting PLD", replies, solve, plan.rounds))
 
 
-def _grid_call(side: int, shared: bool, threads: int) -> Callable[[], Any]:
+def _grid_call(side: int, shared: bool) -> Callable[[], Any]:
     """Epsilon on side**4 cells, whose (noise multiplier, sample rate) are an outer product or all different."""
     steps, deltas = np.floor(np.geomspace(1e2, 1e5, side)), np.geomspace(1e-9, 1e-5, side)
     sigmas, rates = np.geomspace(0.5, 8.0, side), np.geomspace(1e-4, 0.1, side)
@@ -230,18 +226,18 @@ def _grid_call(side: int, shared: bool, threads: int) -> Callable[[], Any]:
         u = np.random.default_rng(scores.SEED).random((2, *(side,) * 4))
         sigma, q = 0.5 * 16.0 ** u[0], 1e-4 * 1e3 ** u[1]
     keywords: dict[str, Any] = {"noise_multiplier": sigma, "sample_rate": q, "steps": count, "delta": delta}
-    return lambda: fa.dpsgd.epsilon(**keywords, threads=threads)
+    return lambda: fa.dpsgd.epsilon(**keywords, threads=1)
 
 
 def time_large_grid(found: Findings, plan: Plan) -> None:
     """The same number of cells with shared and with distinct (noise multiplier, sample rate)."""
     side = round(plan.cells**0.25)
     for what in ("shared", "distinct"):
-        span = timing.span(_grid_call(side, what == "shared", found.threads))
+        span = timing.span(_grid_call(side, what == "shared"))
         found.facts.append(
             Fact(
                 f"exact epsilon on {side**4:,} cells, {what} (noise multiplier, sample rate)",
-                f"{side**4 / span.wall:,.0f} cells/s, {duration(span.wall / side**4)} per cell",
+                f"{side**4 / span.cpu:,.0f} cells/s, {duration(span.cpu / side**4)} per cell",
                 "-",
                 None,
             )
@@ -274,9 +270,9 @@ def time_mixtures(found: Findings, plan: Plan) -> None:
             for run, size in zip(runs, sizes, strict=False):
                 step = fa.Gaussian(run.noise_multiplier).poisson(run.sample_rate)
                 job = (step if what == "replace_one" else step.group(int(size))) * run.steps
-                start = time.perf_counter()
+                start = time.process_time()
                 bounds = fa.epsilon_bounds(job, delta=run.delta, neighbors=what.split()[-1])
-                seconds.append(time.perf_counter() - start)
+                seconds.append(time.process_time() - start)
                 widths.append((bounds.upper - bounds.lower) / max(bounds.upper, 1e-300))
             shown = [duration(float(x)) for x in (np.mean(seconds), np.quantile(seconds, 0.99), np.max(seconds))]
             narrow = [float(np.mean(np.array(widths) <= limit)) for limit in (1e-9, 1e-6)]

@@ -55,7 +55,7 @@ class Duel:
     alone: float
     """Ours, one call after the other."""
     together: float
-    """Ours, one array call, all threads."""
+    """Ours, one array call."""
 
     @property
     def ratio_alone(self) -> float:
@@ -73,9 +73,8 @@ class Spread:
     regime: str
     n: int
     """Of an array call."""
-    one_thread: float
-    threads: float
-    """Means of array calls."""
+    together: float
+    """Mean of an array call."""
     n_single: int
     """Of calls with plain numbers, one after the other."""
     mean: float
@@ -112,7 +111,6 @@ class Fact:
 @dataclass
 class Findings:
     command: str
-    threads: int
     peers: dict[str, str]
     """Name and version of those by Renyi DP that are asked everything."""
     load_before: tuple[float, float, float]
@@ -180,8 +178,7 @@ def tables(found: Findings) -> list[Table]:
         (
             s.regime,
             f"{s.n:,}",
-            duration(s.one_thread),
-            duration(s.threads),
+            duration(s.together),
             f"{s.n_single:,}",
             *(duration(x) for x in (s.mean, s.median, s.high, s.largest, s.largest_of_all)),
         )
@@ -223,7 +220,7 @@ def tables(found: Findings) -> list[Table]:
                 "peer",
                 "fastacct, one by one",
                 "ratio",
-                f"fastacct, array call, {found.threads} threads",
+                "fastacct, array call",
                 "ratio",
             ),
             duels,
@@ -233,8 +230,7 @@ def tables(found: Findings) -> list[Table]:
             (
                 "configurations",
                 "array call of",
-                "mean, 1 thread",
-                f"mean, {found.threads} threads",
+                "mean",
                 "one by one",
                 "mean",
                 "median",
@@ -283,7 +279,7 @@ def facts_of_the_run(found: Findings) -> list[str]:
         f"command: `{found.command}`",
         f"date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"processor: {cpu_model()}, {os.cpu_count()} cores, instruction set level {_kernels.level()}",
-        f"threads of fastacct: {found.threads}; of the peers: 1",
+        "times: processor time of one thread each, unless wall time is said",
         f"load average (1, 5, 15 minutes) before: {before}; after: {after}",
         f"versions: Python {platform.python_version()}, NumPy {_version('numpy')}, {measured_with()}, {peers}",
     ]

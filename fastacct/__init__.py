@@ -158,7 +158,8 @@ if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of 
             rooms = () if private else map(import_module, (f"fastacct.{room}" for room in _ROOMS))
             found = next((getattr(room, name) for room in rooms if name in room.__all__), None)
             if found is None:
-                hint = "" if private else did_you_mean(name, _every())
+                of_runs = (f"dpsgd.{one}" for one in import_module("fastacct.dpsgd").__all__)
+                hint = "" if private else did_you_mean(name, [*_every(), *of_runs])
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         globals()[name] = found
         return found

@@ -27,10 +27,7 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.attack import rates
 from fastacct.readers.job import Ask, is_on_grid, rough_epsilon
 
-_SMALLEST_RATE: Final = 1e-30
 _ANY: Final = Domain(-math.inf, math.inf)
-_NEARBY: Final = 4e-3
-"""How far from a boundary the one of a coarse grid may be, relative to the number."""
 _ROUGHLY: Final = {
     "noise_multiplier": (1.0, -1.2, math.inf),
     "sample_rate": (0.01, 1.0, 0.0),
@@ -174,7 +171,7 @@ def _nearby(
     try:
         if not is_on_grid(build(first), goal.delta, relation) or level(first) == excess(math.inf, 1.0):
             return None
-        return boundary(level, ends, "", width=_NEARBY)
+        return boundary(level, ends, "", width=4e-3)  # that of a coarse grid may be as far off
     except (TypeError, ValueError):  # said in words where it is asked again
         return None
 
@@ -195,7 +192,7 @@ def _as_bracket(bracket: object) -> tuple[float, float]:
     if isinstance(bracket, str | bytes) or not isinstance(bracket, Collection) or len(bracket) != 2:
         raise TypeError(f"bracket must be (low, high), not {bracket!r}")
     low, high = (as_number("bracket", end, _ANY) for end in bracket)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if not -math.inf < low < high < math.inf:
         raise ValueError(f"bracket = {bracket!r} must be finite and increasing")
     return (int(low), int(high)) if all(isinstance(end, int | np.integer) for end in bracket) else (low, high)
 
@@ -321,7 +318,7 @@ def _ends(wanted: Wanted, at: dict[str, float], spent: Process) -> tuple[float, 
 
 def _least_rate(at: dict[str, float]) -> float:
     """The smallest sample rate at which epochs are no more steps than can be counted."""
-    return max(_SMALLEST_RATE, 2.0 * at.get("epochs", 0.0) / MAX_STEPS)
+    return max(1e-30, 2.0 * at.get("epochs", 0.0) / MAX_STEPS)
 
 
 def _with_steps(at: dict[str, float]) -> dict[str, float]:

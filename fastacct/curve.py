@@ -76,6 +76,13 @@ def _html(curve: PrivacyCurve | TradeoffCurve) -> str:
     return table(type(curve).__name__, ([*row.values()] for row in rows[:: max(1, len(rows) // 10)]), [*rows[0]])
 
 
+def _in_words(curve: PrivacyCurve | TradeoffCurve) -> str:
+    """One line: the numbers are in the fields, and row by row in `points()`."""
+    _, _, *columns = vars(curve)
+    name, what = type(curve).__name__, f"{name_of(curve.job)}, {curve.neighbors}"
+    return f"{name} of {what}: {len(curve.points())} points of {', '.join(columns)}"
+
+
 class PrivacyCurve(Compared):
     """delta(epsilon) of a job, as natural logarithms: deltas may be far below the smallest double.
 
@@ -93,7 +100,7 @@ class PrivacyCurve(Compared):
     log_delta_lower: Cells
     log_delta_upper: Cells
 
-    _repr_html_ = _html
+    _repr_html_, __repr__ = _html, _in_words
 
     def points(self) -> Points:
         """Rows of plain numbers; a delta in double precision never loses its side."""
@@ -124,7 +131,7 @@ class TradeoffCurve(Compared):
     tpr_lower: Cells
     tpr_upper: Cells
 
-    _repr_html_ = _html
+    _repr_html_, __repr__ = _html, _in_words
 
     def points(self) -> Points:
         """Rows of plain numbers."""

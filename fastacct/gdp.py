@@ -34,11 +34,7 @@ from fastacct.readers.nearby import EPSILON, LOG_DELTA
 from fastacct_ext import _kernels
 
 FLOOR: Final = Domain(1e-300, 1.0)
-_FIRST_CELLS: Final = 8
-_MOST_HALVED: Final = 20_000
-_REGRET_TOLERANCE: Final = 1e-3
 _MU_RANGE: Final = (1e-9, 1e9)
-_HALVINGS: Final = 42
 
 _Function = Callable[[Cells], tuple[Cells, Cells]]
 """Certified lower and upper bounds at points."""
@@ -187,7 +183,7 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
         gaussian, job = np.exp(_gaussian(one, eps, threads)[0]), np.exp(run(eps)[1])
         return np.maximum((gaussian - job) / (1.0 + np.exp(eps)), 0.0)
 
-    upper, _ = _maximum(run, over, at, end, lambda best: best * (1.0 + _REGRET_TOLERANCE) + _REGRET_TOLERANCE**2)
+    upper, _ = _maximum(run, over, at, end, lambda best: best * 1.001 + 1e-6)
     tail = float(np.exp(_gaussian(one, np.array([end]), threads)[1])[0]) / (1.0 + np.exp(min(end, 700.0)))
     return float(max(upper, tail * (1.0 + PAD)))
 
@@ -204,7 +200,7 @@ def _maximum(
     Given a level, `over` may answer the level itself where that is a bound and inf where it is not, and `at` 0 where
     the point is not above; with the level inf `over` is as sharp as it can be.  Only their largest values count.
     """
-    edges = np.linspace(0.0, end, _FIRST_CELLS + 1)
+    edges = np.linspace(0.0, end, 9)
     a, b, best, settled = edges[:-1], edges[1:], float(at(edges, 0.0).max()), 0.0
     while True:
         level = max(near(best), settled)
@@ -220,7 +216,7 @@ def _maximum(
             if not a.size:
                 return settled, best
         middle = 0.5 * (a + b)
-        if a.size > _MOST_HALVED or (b - a <= 1e-15 * b).any() or level <= 0.0:
+        if a.size > 20_000 or (b - a <= 1e-15 * b).any() or level <= 0.0:
             return max(settled, float(over(a, b, np.inf).max())), best
         best = max(best, float(at(middle, best).max()))
         a, b = np.concatenate([a, middle]), np.concatenate([middle, b])
@@ -254,7 +250,7 @@ def _search(holds: Callable[[float, Index], NDArray[np.bool_]], size: int) -> tu
     rounded.
     """
     (low, high), left = map(math.log, _MU_RANGE), np.arange(size)
-    for _ in range(_HALVINGS):
+    for _ in range(42):  # to 1e-11 of mu
         middle = 0.5 * (low + high)
         open_ones = left[~holds(math.exp(middle), left)]
         low, high, left = (middle, high, open_ones) if open_ones.size else (low, middle, left)

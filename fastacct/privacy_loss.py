@@ -108,6 +108,10 @@ class PrivacyLoss:
             if not self._job.tight:  # divergences, which grow with the order, may say more than its pair
                 lower, upper = 0.0, min(upper, float(rdp(self._job, max(alpha, 1.0), neighbors=self._direction)))
             return bounded(lower, upper)
+        return bounded(*self._by_curve(alpha))
+
+    def _by_curve(self, alpha: float) -> tuple[float, float]:
+        """The divergence of an order from certified deltas, from above by `fastacct.rdp` too where it is known."""
         if alpha == 0.0:
             lost = float(self._deltas_of(self._other, np.array([LARGEST]))[1][0]) + self._off
             lower, upper = 0.0, math.inf if lost >= 1.0 else -math.log1p(-lost) * (1.0 + 1e-14)
@@ -124,7 +128,7 @@ class PrivacyLoss:
             if alpha >= 1.0:
                 upper = min(upper, float(rdp(self._job, alpha, neighbors=self._direction, threads=self._threads)))
                 lower = min(lower, upper)
-        return bounded(lower, upper)
+        return lower, upper
 
     @cached
     @larger
@@ -159,7 +163,7 @@ class PrivacyLoss:
         pair that is analysed: mean-concentrated DP does not pass to what a pair dominates, nor to post-processing.
         """
         parts = [(kind, plain(n)) for kind, n in self._job if isinstance(kind, MeanConcentratedDP)]
-        if parts and len(parts) == len(list(self._job)):  # by definition; squares add up
+        if 0 < len(parts) == len([*self._job]):  # by definition; squares add up
             mu = math.fsum(n * plain(kind.mu) for kind, n in parts)
             square = math.fsum(n * plain(kind.tau) ** 2 for kind, n in parts)
             return Concentration(mu * (1.0 + 4e-16), math.sqrt(square) * (1.0 + 4e-16))

@@ -2,7 +2,7 @@
 
 WORDS = {
     "docs/attacks": [
-        "membership inference", "attack", "ROC curve", "true-positive rate", "trade-off curve", "f-DP",
+        "membership inference", "attack", "ROC curve", "ROC", "true-positive rate", "trade-off curve", "f-DP",
         "Gaussian differential privacy", "reconstruction attack", "advantage",
     ],
     "docs/audit": ["audit", "canary", "one-run auditing"],

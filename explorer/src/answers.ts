@@ -91,13 +91,18 @@ const TIGHT = 0;
 const LOOSE = 1;
 const WIDE = 1e-6;
 
-/** Bounds of epsilon: the upper one by the law above, the lower one by that below. */
-export function epsilonOf(kernel: Kernel, run: Run): Pick<Answer, "lower" | "upper" | "status" | "isApart"> {
-  const { above, below } = lawsOf(run);
+/** Bounds of epsilon: the upper one by the law above, the lower one by those below, unless it takes too long. */
+export function epsilonOf(
+  kernel: Kernel, run: Run, isQuick = false,
+): Pick<Answer, "lower" | "upper" | "status" | "isApart"> {
+  const laws = lawsOf(run);
+  const { above, below, opposed } = isQuick && laws.opposed ? { above: laws.above, below: null } : laws;
   const found = kernel.read(above, EPSILON, [run.delta]);
   const [lower = 0, upper = Infinity, status = 3] = [found.lower[0], found.upper[0], found.status[0]];
   if (below === undefined) return { lower, upper, status, isApart: false };
-  const least = Math.min(upper, below ? (kernel.read(below, EPSILON, [run.delta]).lower[0] ?? 0) : 0);
+  const ends = [below ? kernel.read(below, EPSILON, [run.delta]).lower[0] : 0];
+  if (opposed) ends.push(kernel.shuffled(opposed, run.delta));
+  const least = Math.min(upper, Math.max(...ends.map((one) => one ?? 0)));
   const isTight = upper < Infinity && upper - least <= WIDE * upper;
   return { lower: least, upper, status: Math.max(status, isTight ? TIGHT : LOOSE), isApart: !isTight };
 }
@@ -108,13 +113,15 @@ export function rateOfAttack(kernel: Kernel, run: Run, upper: number, fpr: numbe
   return above[3] === FIXED_SIZE ? rateByPoints(kernel, above, upper, fpr) : (rates(kernel, above)([fpr])[0] ?? 1);
 }
 
-/** All that is said of a run: epsilon first, where the rate takes long (NaN then). */
+/** All that is said of a run: epsilon's upper bound first, where a lower one or the rate takes long (0 and NaN then). */
 export function* answers(kernel: Kernel, run: Run): Generator<Answer> {
-  const found = epsilonOf(kernel, run);
+  const laws = lawsOf(run);
+  const found = epsilonOf(kernel, run, true);
   const pairTpr = kernel.pairTpr(found.upper, run.delta, [0.01])[0] ?? 1;
   const known = { run, steps: allSteps(run), ...found, pairTpr };
-  if (lawsOf(run).above[3] !== SAMPLED) yield { ...known, tpr: NaN };
-  yield { ...known, tpr: rateOfAttack(kernel, run, found.upper, 0.01) };
+  if (laws.above[3] !== SAMPLED || laws.opposed) yield { ...known, tpr: NaN };
+  const whole = laws.opposed ? epsilonOf(kernel, run) : {};
+  yield { ...known, ...whole, tpr: rateOfAttack(kernel, run, found.upper, 0.01) };
 }
 
 /** The end of an axis: 1, 2 or 5 times a power of 10. */

@@ -16,6 +16,7 @@ interface Exports {
     noise: number, rate: number, steps: number, law: number, n: number, fpr: number, tpr: number,
   ): number;
   explorer_pair_tpr(epsilon: number, delta: number, n: number, fpr: number, tpr: number): void;
+  explorer_shuffled(noise: number, steps: number, epochs: number, mean: number, delta: number): number;
   explorer_noise(epsilon: number, delta: number, rate: number, steps: number, law: number): number;
 }
 
@@ -31,6 +32,9 @@ export interface Bounds {
 /** Noise multiplier, rate, steps, and a law as the kernels number it; of an allocation, the steps of an epoch and how
  * many epochs. */
 export type Steps = readonly [noise: number, rate: number, steps: number, law: number];
+
+/** Noise multiplier, steps of an epoch, epochs, and the mean of a record's step where it is zeroed out or replaced. */
+export type Opposed = readonly [noise: number, steps: number, epochs: number, mean: number];
 
 const CELLS = 4096;
 
@@ -108,6 +112,11 @@ export class Kernel {
     this.put(0, fpr);
     this.wasm.explorer_pair_tpr(epsilon, delta, fpr.length, this.at(0), this.at(1));
     return this.take(1, fpr.length);
+  }
+
+  /** What is sure of epsilon of shuffled batches, where the other records point the other way. */
+  shuffled([noise, steps, epochs, mean]: Opposed, delta: number): number {
+    return this.wasm.explorer_shuffled(noise, steps, epochs, mean, delta);
   }
 
   /** The smallest noise multiplier of a law that is certified to meet a target; infinite where none is. */

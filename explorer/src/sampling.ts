@@ -1,7 +1,7 @@
 // How batches are drawn: which relations are known, how many steps a run has, and the laws that bound its losses.
 
 import { asWritten, ceilingOf, quotientAbove } from "./decimal";
-import type { Steps } from "./kernel";
+import type { Opposed, Steps } from "./kernel";
 import type { Relation, Run } from "./run";
 
 export const SAMPLINGS = ["poisson", "fixed_size", "allocation", "shuffled", "full_batch"] as const;
@@ -39,8 +39,8 @@ export const SAMPLERS: Record<Sampling, Sampler> = {
   shuffled: {
     label: "Shuffled in each epoch", relations: ["zero_out", "replace_one"], isByEpochs: true, hasBatch: false,
     about:
-      "Batches of one random order of all records. No amplification is proved: epsilon at most is that of a known " +
-      "step in each epoch. Python has a lower end, too. Sizes are public, so no record is added.",
+      "Batches of one random order of all records: an interval. No amplification is proved, so that epsilon at most is " +
+      "that of a known step in each epoch. Report the upper end. Sizes are public, so no record is added.",
   },
   full_batch: {
     label: "All records (full batch)", relations: ALL, isByEpochs: true, hasBatch: false,
@@ -81,6 +81,8 @@ export interface Laws {
   above: Steps;
   /** Absent: the law above is exact.  Null: nothing is known from below. */
   below?: Steps | null;
+  /** Another one that bounds them from below. */
+  opposed?: Opposed;
   /** The run's noise multiplier over that of the law above. */
   scale: number;
 }
@@ -94,7 +96,8 @@ export function lawsOf(run: Run): Laws {
     const plain = { above: [noise / moved, 1, epochs, SAMPLED] as const, scale: moved };
     if (steps === 1) return plain;
     if (run.sampling === "allocation") return { above: [noise, steps, epochs, ALLOCATED], scale: 1 };
-    return { ...plain, below: null };
+    const below = [noise / moved, steps, epochs, ALLOCATED] as const; // the other records contribute nothing
+    return { ...plain, below, opposed: [noise, steps, epochs, 2 - moved] };
   }
   const [rate, steps] = [rateOf(run), allSteps(run)];
   if (run.sampling === "poisson") return { above: [noise, rate, steps, moved === 2 ? REPLACED : SAMPLED], scale: 1 };

@@ -15,7 +15,7 @@ const STATUS = [
 ];
 
 const APART = "certified; closer bounds are not known for these batches";
-const ABOVE = "certified upper bound; Python has a lower end, too";
+const ABOVE = "certified upper bound";
 
 export const statusWords = ({ status, isApart, lower }: Pick<Answer, "status" | "isApart" | "lower">): string =>
   isApart && status === 1 ? (lower > 0 ? APART : ABOVE) : (STATUS[status] ?? "unknown");

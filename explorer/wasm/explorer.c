@@ -195,3 +195,4 @@ int explorer_epsilon(size_t n, const double *noise, const double *rate, const do
 
 #include "attack.h"
 #include "noise.h"
+#include "shuffled.h"

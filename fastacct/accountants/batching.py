@@ -110,25 +110,30 @@ def batches_of(run: Mapping[str, object], wanted: str = "") -> Batches | None:
     What batches are made of is not `wanted`: it is not calibrated.
     """
     kind = as_choice("sampling", run.get("sampling", "poisson"), SAMPLINGS)
-    for name, kinds in _TAKEN.items():
-        if run.get(name) is not None and kind not in kinds:
-            raise TypeError(f"{name} is for sampling = {' or '.join(map(repr, kinds))}, not for {kind!r}")
+    _refuse_others(kind, run)
     if kind == "poisson":
         return None
     sampler = SAMPLERS[kind]
     _check(kind, sampler, run, wanted)
     bins = as_choice("bins", "fresh" if run.get("bins") is None else run["bins"], BINS)
     names = [name for name in (*sampler.needs, *sampler.takes) if run.get(name) is not None and name != "bins"]
-    cells = {name: as_cells(name, cast("Any", run[name]), _DOMAINS.get(name)) for name in names}
+    cells = {name: as_cells(name, run[name], _DOMAINS.get(name)) for name in names}
     common_shape(cells)
     return Batches(kind, cells, bins)
 
 
+def _refuse_others(kind: str, run: Mapping[str, object]) -> None:
+    """Refuse keywords that belong to other samplers."""
+    for name, kinds in _TAKEN.items():
+        if run.get(name) is not None and kind not in kinds:
+            raise TypeError(f"{name} is for sampling = {' or '.join(map(repr, kinds))}, not for {kind!r}")
+
+
 def _check(kind: str, sampler: Sampler, run: Mapping[str, object], wanted: str) -> None:
     """Refuse what is not calibrated, and keywords that do not fix the batches."""
-    if wanted == "sample_rate" or (wanted == "steps" and sampler.is_by_epochs):
-        what = "a batch size is" if wanted == "sample_rate" else "epochs are"
-        raise ValueError(f"sampling = {kind!r}: {what} not calibrated; compare noise multipliers of a few")
+    never = {"sample_rate": "a batch size is"} | ({"steps": "epochs are"} if sampler.is_by_epochs else {})
+    if wanted in never:
+        raise ValueError(f"sampling = {kind!r}: {never[wanted]} not calibrated; compare noise multipliers of a few")
     if sampler.is_by_epochs and run.get("steps") is not None:
         raise TypeError(f"sampling = {kind!r}: give epochs, not steps")
     if missing := [name for name in sampler.needs if run.get(name) is None]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 import numpy as np
 
 from fastacct.accountants import Exact, Method
@@ -16,6 +19,9 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Quantity
 from fastacct.readers.job import Ask, explained
 from fastacct.readers.ladder import Step
+
+_TOGETHER: Final = ("these together",)
+"""Where no reader alone has the answer."""
 
 
 class Explanation(Compared):
@@ -78,8 +84,8 @@ def explain(
     process, relation = as_process(job), as_relation(neighbors)
     if process.shape:
         raise TypeError(f"explain takes a job of plain numbers, not of shape {process.shape}")
-    quantity: Quantity = "epsilon" if delta is not None else "delta"
-    given, at = ("delta", delta) if delta is not None else ("epsilon", epsilon)
+    quantity: Quantity = "delta" if delta is None else "epsilon"
+    given, at = ("epsilon", epsilon) if delta is None else ("delta", delta)
     target, chosen = as_number(given, at), as_accountant(accountant, quantity)
     is_exact = isinstance(chosen, Exact)
     lower, upper, status = plain_bounds(answer(quantity, job, target, chosen, relation, only_upper=not is_exact))
@@ -89,7 +95,8 @@ def explain(
     name, settings = chosen.reading(process, ask)
     steps = explained(process, ask, settings) if settings else [Step(name, Found(lower, upper, status), counts=True)]
     steps = [*dict.fromkeys(steps)]  # of a ladder that is climbed twice
-    answered = tuple(step.name for step in steps if step.counts and step.said[1] == upper) or ("these together",)
+    answered = _answering(steps, upper)
+    together = ((*_TOGETHER, f"[{lower!r}, {upper!r}]"),) * (answered == _TOGETHER)
     return Explanation(
         f"{quantity} at {given} = {target!r}, {relation}, {type(chosen).__name__}",
         lower,
@@ -97,10 +104,18 @@ def explain(
         status.name,
         tuple(f"{mechanism!r} * {count}" for mechanism, count in process.decompose(relation)),
         answered,
-        tuple((step.name, _in_words(step.said, process.tight)) for step in steps)
-        + ((answered[0], f"[{lower!r}, {upper!r}]"),) * (answered == ("these together",))
-        + (_from_below(process, lower) if is_exact else ()),
+        _rows(steps, process.tight) + together + (_from_below(process, lower) if is_exact else ()),
     )
+
+
+def _rows(steps: Iterable[Step], tight: bool) -> tuple[tuple[str, str], ...]:
+    """What every reader says."""
+    return tuple((step.name, _in_words(step.said, tight)) for step in steps)
+
+
+def _answering(steps: Iterable[Step], upper: float) -> tuple[str, ...]:
+    """The readers whose bound is the answer."""
+    return tuple(step.name for step in steps if step.counts and step.said[1] == upper) or _TOGETHER
 
 
 def _in_words(said: Found | str, tight: bool) -> str:

@@ -16,6 +16,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypedDict,
+    TypeGuard,
     TypeVar,
     Unpack,
     cast,
@@ -32,10 +33,10 @@ from fastacct.core.rounding import as_written, rate_of_batch
 from fastacct.core.words import formerly as renamed
 from fastacct.core.words import refuse_unknown, written_out
 from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.base import Count
+from fastacct.mechanisms.base import Count, are_proper
 from fastacct.mechanisms.base import Run as Columns
 from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.mechanisms.process import Process, Sampled, are_proper
+from fastacct.mechanisms.process import Process, Sampled
 
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
@@ -48,6 +49,8 @@ Answer = TypeVar("Answer", covariant=True)
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
 PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")
+_INSTEAD: Final = {"sample_rate": "batch_size", "steps": "epochs"}
+"""What fixes a parameter in its place."""
 _EITHER: Final = "give one job, or one run of DP-SGD by the keywords of fastacct.dpsgd and its target by name"
 _POWER: Final = re.compile(r"1\s*/\s*[nN](?:\s*(?:\^|\*\*)\s*(\d+(?:\.\d*)?))?")
 _NUMBER: Final = re.compile(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
@@ -101,20 +104,25 @@ def parameters(run: Parameters, wanted: str = "", hint: str = "") -> dict[str, C
     named = {name: value for name in names if (value := run.get(name)) is not None}
     _refuse_twice(named)
     cells = {name: _checked(name, value) for name, value in named.items()}
+    _fix(cells)
+    excused = {wanted, *cells}
+    if missing := [name for name in PARAMETERS if not excused & {name, _INSTEAD.get(name)}]:
+        raise TypeError(f"missing {', '.join(missing)}{hint}")
+    return {name: cells[name] for name in (*PARAMETERS, "epochs") if name in cells}
+
+
+def _fix(cells: dict[str, Cells]) -> None:
+    """Add what a batch size and epochs say of the sample rate and of the steps; epochs go where they are steps."""
     batch = (cells["batch_size"], cells["records"]) if "batch_size" in cells else None
     if batch:
         cells["sample_rate"] = _rate(*batch)
     if "epochs" in cells and "sample_rate" in cells:
         cells["steps"] = _steps(cells.pop("epochs"), cells["sample_rate"], batch)
-    excused = cells.keys() | {wanted} | ({"steps"} if "epochs" in named else set())
-    if missing := [name for name in PARAMETERS if name not in excused]:
-        raise TypeError(f"missing {', '.join(missing)}{hint}")
-    return {name: cells[name] for name in (*PARAMETERS, "epochs") if name in cells}
 
 
 def _refuse_twice(named: Mapping[str, object]) -> None:
     """Refuse what fixes one parameter in two ways, and a batch size of an unknown part of the records."""
-    for name, instead in (("sample_rate", "batch_size"), ("steps", "epochs")):
+    for name, instead in _INSTEAD.items():
         if name in named and instead in named:
             raise TypeError(f"give either {name} or {instead}, not both")
     if "batch_size" in named and "records" not in named:
@@ -181,23 +189,24 @@ class _Steps(Process):
 def process_of(run: Parameters) -> Process:
     """The process that the keywords describe."""
     history = run.get("history")
-    beside = () if history is None else (*PARAMETERS, "batch_size", "epochs", "sampling", *COMPANIONS)
-    refused(run, beside, "give either history or {}, not both")
     if history is not None:
+        beside = (*PARAMETERS, "batch_size", "epochs", "sampling", *COMPANIONS)
+        refused(run, beside, "give either history or {}, not both")
         if run.get("records") is not None:
             as_cells("records", run["records"])
         return of_history(history)
+    refused(run, (), "")
     batches = batches_of(run)
     checked = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
-    noise, rate, steps = checked.values()
     own = run.get("noise_multiplier")
-    if batches is not None or isinstance(own, Replaced):
-        numbers = {name: unwrap(cells) for name, cells in (checked | (batches.cells if batches else {})).items()}
-        numbers |= {"noise_multiplier": own} if isinstance(own, Replaced) else {}
-        if batches is not None:
-            return batches.process(numbers)
-        return Gaussian(numbers["noise_multiplier"]).poisson(numbers["sample_rate"]) * cast("Count", numbers["steps"])
-    return _Steps(Sampled([noise], [rate], [steps], common_shape(checked)))
+    if batches is None and not isinstance(own, Replaced):
+        noise, rate, steps = checked.values()
+        return _Steps(Sampled([noise], [rate], [steps], common_shape(checked)))
+    numbers = {name: unwrap(cells) for name, cells in (checked | (batches.cells if batches else {})).items()}
+    numbers |= {"noise_multiplier": own} if isinstance(own, Replaced) else {}
+    if batches is not None:
+        return batches.process(numbers)
+    return Gaussian(numbers["noise_multiplier"]).poisson(numbers["sample_rate"]) * cast("Count", numbers["steps"])
 
 
 def job_or_run(job: Job | None, run: Mapping[str, object]) -> Job:
@@ -246,8 +255,7 @@ def verb(
         @wraps(function)
         def call(*given: Any, **keywords: Any) -> Answer:
             if len(given) > places:
-                named = ", ".join(name for name in arguments if name in own)
-                raise TypeError(f"{function.__name__} takes {places} arguments without names; their names: {named}")
+                raise _too_many(function.__name__, places, filter(own.__contains__, arguments))
             if given and keywords.keys() <= own:
                 return function(*given, **keywords)
             for old, new in (formerly or {}).items():
@@ -259,6 +267,10 @@ def verb(
         return call
 
     return decorate
+
+
+def _too_many(name: str, places: int, names: Iterable[str]) -> TypeError:
+    return TypeError(f"{name} takes {places} arguments without names; their names: {', '.join(names)}")
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
@@ -295,12 +307,19 @@ def of_history(history: Iterable[Block]) -> Process:
         raise ValueError(f"history: equal blocks are joined, and their {error}") from None
 
 
+def _are_triples(history: object) -> TypeGuard[list[Sequence[object]]]:
+    """Whether it is a list, not too long, of lists and tuples of three."""
+    if type(history) is not list or len(history) > 2**20:
+        return False
+    return {*map(type, history)} <= {tuple, list} and {*map(len, history)} == {3}
+
+
 def _plain_columns(history: object) -> Floats | None:
     """The columns of a list of plain numbers in their usual range, quickly; None for any other, which may be wrong."""
-    if not (type(history) is list and {*map(type, history)} <= {tuple, list} and {*map(len, history)} == {3}):
+    if not _are_triples(history):
         return None
     numbers = [*chain.from_iterable(history)]
-    if not {*map(type, numbers)} <= {float, int} or len(history) > 2**20:
+    if not {*map(type, numbers)} <= {float, int}:
         return None
     try:
         columns = np.array(numbers, dtype=np.float64).reshape(-1, 3).T

@@ -22,10 +22,8 @@ _ROUNDED: Final = 1e-9
 _RATIO: Final = 1.003
 _REFINEMENTS: Final = 6
 """From the first intervals of exponents to those."""
-_MOST_STEPS: Final = 1e3
 STEPS: Final = np.geomspace(1e-8, 0.3, 12)
 """Distances between two deltas, over the size of a loss, whose difference bounds a slope: the best of them is taken."""
-_FARTHEST: Final = 0.5 * MAX_ORDER
 
 Curve = Callable[[Cells], tuple[Cells, Cells]]
 """Lower and upper bounds at points."""
@@ -247,7 +245,7 @@ def smallest_tau(
 
     near, start = math.inf, 0.0
     for s in (10.0 ** np.arange(-2.5, 0.1, 0.25) / deviation).tolist():
-        if 2.0 * s > _FARTHEST:
+        if 2.0 * s > 0.5 * MAX_ORDER:
             break  # losses so small that no order resolves them
         curvature = 0.0
         for t in (s, -s):
@@ -261,7 +259,7 @@ def smallest_tau(
             near, start = curvature, s
     if math.isinf(near):
         return math.inf
-    end = min(max(_MOST_STEPS / deviation, _MOST_STEPS), _FARTHEST)
+    end = min(max(1e3 / deviation, 1e3), 0.5 * MAX_ORDER)
     square = max(near, float(far(np.array([end]))[0]))
     for side in (1.0, -1.0):
         square = _supremum(above, side, start, end, square)

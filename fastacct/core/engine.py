@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
@@ -104,10 +104,17 @@ def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work, watcher:
                 watcher.advance(sum(map(futures.__getitem__, done)))
     finally:
         given_up = True
-        running = {future for future in futures if not future.cancel()}
-        while running:
-            with contextlib.suppress(KeyboardInterrupt):
-                running = wait(running, _LISTEN).not_done
+        _end(futures)
+
+
+def _end(futures: Iterable[Future[None]]) -> None:
+    """Cancel what has not begun, and wait for the rest."""
+    from concurrent.futures import wait
+
+    running = {future for future in futures if not future.cancel()}
+    while running:
+        with contextlib.suppress(KeyboardInterrupt):
+            running = wait(running, _LISTEN).not_done
 
 
 def run_kernel(

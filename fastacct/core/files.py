@@ -74,6 +74,18 @@ def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
     _flush_to_disk(path.parent)
 
 
+def _take(file: int, *, waits: bool) -> None:
+    """Lock an open file until it is closed."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file, msvcrt.LK_LOCK if waits else msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+
+
 @contextlib.contextmanager
 def locked(path: Path, busy: str = "") -> Iterator[None]:
     """Keep other processes of this package from a file while it is changed; they wait, or are told that it is busy.
@@ -87,14 +99,7 @@ def locked(path: Path, busy: str = "") -> Iterator[None]:
     lock = path.with_name(f".{path.name}.lock")
     with lock.open("w") as file:
         try:
-            if sys.platform == "win32":
-                import msvcrt
-
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK if busy else msvcrt.LK_LOCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            _take(file.fileno(), waits=not busy)
             is_held = not busy or os.path.samestat(os.fstat(file.fileno()), lock.stat())
         except (BlockingIOError, PermissionError, FileNotFoundError):  # another's; that of Windows; removed by another
             if not busy:

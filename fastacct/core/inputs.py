@@ -118,10 +118,16 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
     array = _floats(name, raw, domain)
     if domain.integer and raw.dtype.kind in "iuO":  # a float may be rounded down into the range
         _check(name, raw, np.asarray(cast("Cells", raw) <= int(domain.high)), domain)
-    inside = array.size and domain.has(np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None))
-    if domain.integer or not inside:
+    if domain.integer or not _is_inside(array, domain):
         _check(name, array, _is_in(array, domain), domain)
     return array
+
+
+def _is_inside(array: Cells, domain: Domain) -> bool:
+    """Whether all of some entries surely are in the range, quickly."""
+    if not array.size:
+        return False
+    return domain.has(np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None))
 
 
 def _is_in(array: Cells, domain: Domain) -> NDArray[np.bool_]:
@@ -146,12 +152,17 @@ def _numbers(name: str, value: object, domain: Domain, may_be_empty: bool) -> ND
     except (ValueError, TypeError) as error:
         raise TypeError(f"{name} cannot be read as an array of numbers: {error}; allowed: {domain}") from None
     check_memory(raw.shape, name=name)  # a view may have more cells than any memory
-    listed = raw.dtype == object and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in raw.flat)
-    if raw.dtype.kind not in "fiu" and not (listed and raw.size):
+    if raw.dtype.kind not in "fiu" and not _are_numbers(raw):
         raise _no_numbers(name, value, f"(dtype {raw.dtype}); allowed: {domain}")
     if raw.size == 0 and not may_be_empty:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
     return raw
+
+
+def _are_numbers(raw: NDArray[np.generic]) -> bool:
+    """Whether an array of objects has numbers, and nothing else."""
+    is_listed = raw.dtype == object and raw.size > 0
+    return is_listed and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in raw.flat)
 
 
 def _refuse_labels(name: str, value: object, may_be_empty: bool) -> None:
@@ -234,14 +245,18 @@ def common_shape(named: Mapping[str, Cells | tuple[int, ...]]) -> tuple[int, ...
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
-        sides = itertools.zip_longest(*map(reversed, shapes), fillvalue=1)
-        longest = [(set(side) - {1} or {1}) for side in sides]
-        if all(len(lengths) == 1 for lengths in longest):  # they do: the product is beyond what NumPy counts
-            check_memory(tuple(lengths.pop() for lengths in reversed(longest)))
+        _refuse_too_many(shapes)
         listed = ", ".join(f"{name} {sizes}" for name, sizes in zip(named, shapes, strict=True))
         raise ValueError(f"shapes do not broadcast: {listed}") from None
     check_memory(shape)
     return shape
+
+
+def _refuse_too_many(shapes: list[tuple[int, ...]]) -> None:
+    """Refuse shapes that do broadcast, to more cells than NumPy counts."""
+    longest = [(set(side) - {1} or {1}) for side in itertools.zip_longest(*map(reversed, shapes), fillvalue=1)]
+    if all(len(lengths) == 1 for lengths in longest):
+        check_memory(tuple(lengths.pop() for lengths in reversed(longest)))
 
 
 def as_common(**given: tuple[object, Domain]) -> list[Cells]:

@@ -127,13 +127,17 @@ def _applied(
         each = zip(outputs, wanted, strict=True)
         return tuple(np.broadcast_to(np.asarray(array, dtype=_type(side)), shape) for side, array in each)
 
-    beside = {key: value for key, value in flat.items() if key not in labelled and key != "history"}
-    about = [_attributes(name, side, flat) for side in outputs]
+    beside = {key: value for key, value in flat.items() if key not in {*labelled, "history"}}
     parts = _APPLY[library](on_arrays, labelled, beside, [*map(_type, outputs)])
-    for values, attributes in zip(parts, about, strict=True):
-        if library != "dask":
-            values.attrs, values.name = attributes, name
+    if library != "dask":
+        _describe(dict(zip(outputs, parts, strict=True)), name, flat)
     return Bounds(*parts) if len(parts) > 1 else parts[0]
+
+
+def _describe(parts: Mapping[str, Labelled], name: str, flat: Mapping[str, object]) -> None:
+    """Say of each answer what it is, and of what."""
+    for side, values in parts.items():
+        values.attrs, values.name = _attributes(name, side, flat), name
 
 
 def _exchanged(arguments: Mapping[str, Any], by_name: Mapping[str, Cells]) -> dict[str, object]:
@@ -154,10 +158,13 @@ def _with_labels(flat: Mapping[str, Any]) -> tuple[str, dict[str, Labelled]]:
     (library,) = libraries
     if library != "pandas" and (shape := getattr(flat.get("job"), "shape", ())):
         raise TypeError(f"the job has arrays of shape {shape} without labels: fa.dpsgd takes labelled parameters")
-    if library == "dask":  # whose chunks are cut from plain arrays beside it, too
-        plain = (key for key, value in flat.items() if isinstance(value, np.ndarray | list | tuple))
-        labelled |= {key: np.asarray(flat[key]) for key in plain if key != "history"}
-    return library, labelled
+    return library, labelled | _cut_too(flat) if library == "dask" else labelled
+
+
+def _cut_too(flat: Mapping[str, object]) -> dict[str, Labelled]:
+    """Plain arrays beside those of dask, of which its chunks are cut, too."""
+    plain = {key: value for key, value in flat.items() if isinstance(value, np.ndarray | list | tuple)}
+    return {key: np.asarray(value) for key, value in plain.items() if key != "history"}
 
 
 def _with_xarray(call: Call, given: Arrays, beside: Mapping[str, object], types: Types) -> Sequence[Labelled]:

@@ -36,8 +36,8 @@ class Bar:
         clock = time.monotonic()
         if self.shown and sys.stderr is not None and (clock >= self.next or (is_end and self.is_shown_at_end)):
             self.next, self.is_shown_at_end = clock + _EVERY, True
-            share = 100.0 if is_end else min(100.0 * self.done / self.total, 99.9)
-            line = f"{share:5.1f} %{self.what}, {0.0 if is_end else self.left:,.0f} s left"
+            share, left = (100.0, 0.0) if is_end else (min(100.0 * self.done / self.total, 99.9), self.left)
+            line = f"{share:5.1f} %{self.what}, {left:,.0f} s left"
             try:
                 print(f"\r{line:60}", end="\n" if is_end else "", file=sys.stderr, flush=True)
             except (OSError, ValueError):  # nobody looks: the work goes on

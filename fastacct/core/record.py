@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, replace
 from functools import cache
 from inspect import Parameter, Signature
-from typing import ClassVar, Final, cast, dataclass_transform
+from typing import ClassVar, Final, NoReturn, cast, dataclass_transform
 
 import numpy as np
 
@@ -72,22 +72,22 @@ class Record(_Frozen):
         state |= named
         declared = self.__dataclass_fields__.keys()
         if len(names) < len(given) or state.keys() != declared or not named.keys().isdisjoint(names):
-            if unknown := [name for name in named if name not in declared]:
-                wrong = f"got an unexpected keyword argument {unknown[0]!r}"
-                units = (
-                    "; a noise multiplier is the noise divided by the sensitivity"
-                    if "noise_multiplier" in declared
-                    else ""
-                )
-                raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(declared)}{units}")
-            try:
-                self.__signature__.bind(*given, **named)
-            except TypeError as error:
-                raise TypeError(f"{type(self).__name__}: {error}") from None
+            self._refuse(given, named)
         self.__post_init__()
 
     def __post_init__(self) -> None:
         """Check the fields."""
+
+    def _refuse(self, given: tuple[object, ...], named: dict[str, object]) -> NoReturn:
+        """Say what is wrong with arguments, and which there are."""
+        declared = [*self.__dataclass_fields__]
+        units = "; a noise multiplier is the noise divided by the sensitivity" if "noise_multiplier" in declared else ""
+        wrong = next((f"got an unexpected keyword argument {name!r}" for name in named if name not in declared), "")
+        try:
+            self.__signature__.bind(*given, **named)
+        except TypeError as error:
+            wrong = wrong or str(error)
+        raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(declared)}{units}")
 
     def __repr__(self) -> str:
         shown = (f"{own.name}={getattr(self, own.name)!r}" for own in fields_of(type(self)))

@@ -14,10 +14,6 @@ from fastacct.core.inputs import TINY, Cells
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
 WIDEST: Final = (1e-6, 1e12)
-_SATURATED: Final = 50.0
-"""Levels that say no more than their sign."""
-_JITTER: Final = 1e-5
-"""Levels that differ by less may do so by the widths of their intervals."""
 _MOST_TRIES: Final = 400
 
 
@@ -72,21 +68,31 @@ def boundary(
     side, the last one that is met, or `nowhere`, or a ValueError.  `slope` is roughly that of the level over the
     logarithm of the number.
     """
-    level, is_whole = cache(level), bracket is not None and isinstance(bracket[0], int)
-    scale = _Scale(*(bracket or WIDEST), is_whole, width)
-    if bracket is not None and start is None and not is_whole and scale.low != 0.0:
-        a, b = bracket
-    else:
-        begin = start or (scale.low if is_whole else scale.high if bracket else 1.0)
-        a, b = _outwards(level, scale, scale.number(scale.place(begin)), slope, 4.0 if start is None else 2.0)
+    level, (low, high) = cache(level), bracket or WIDEST
+    scale = _Scale(low, high, isinstance(low, int), width)
+    a, b = _ends(level, scale, bracket, start, slope)
     if (level(a) > 0.0) != (level(b) > 0.0):
         return _inwards(level, scale, a, b)
-    if level(a) > 0.0 and nowhere is not None:
-        return nowhere
-    if level(a) > 0.0:
+    if not level(a) > 0.0:
+        a, b = sorted((a, b)) if slope > 0.0 else (a, b)  # of two that spend as much the larger, if more spends more
+        return b if level(b) >= level(a) else a  # the end that spends more
+    if nowhere is None:
         raise ValueError(f"{wanted} is met neither at {min(a, b)!r} nor at {max(a, b)!r}; {hint()}")
-    a, b = sorted((a, b)) if slope > 0.0 else (a, b)  # of two that spend as much the larger one, if more spends more
-    return b if level(b) >= level(a) else a  # the end that spends more
+    return nowhere
+
+
+def _ends(
+    level: Callable[[float], float],
+    scale: _Scale,
+    bracket: tuple[float, float] | None,
+    start: float | None,
+    slope: float,
+) -> tuple[float, float]:
+    """Two numbers about the boundary: those of a bracket, or where a search outwards comes to."""
+    if start is None and bracket is not None and not scale.is_whole and scale.low != 0.0:
+        return bracket
+    begin = start or (1.0 if bracket is None else scale.low if scale.is_whole else scale.high)
+    return _outwards(level, scale, scale.number(scale.place(begin)), slope, 4.0 if start is None else 2.0)
 
 
 def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top: float) -> tuple[float, float]:
@@ -105,15 +111,19 @@ def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top:
         at = float(
             brentq(level, 0.0, top, xtol=1e-300, rtol=1e-14, maxiter=_MOST_TRIES, disp=False)
         )  # what follows checks
-    ends = [0.0, top]
-    for side in (0, 1):
-        pad = 1e-13 * at or 1e-40 * top
-        while 0.0 < (x := at + pad if side else at - pad) < top:
-            if bounds(x)[1] <= target if side else bounds(x)[0] >= target:
-                ends[side] = x
-                break
-            pad *= 4.0
-    return ends[0], ends[1]
+    pad = 1e-13 * at or 1e-40 * top
+    first = _first_seen(lambda x: bounds(x)[0] >= target, at, -pad, top)
+    last = _first_seen(lambda x: bounds(x)[1] <= target, at, pad, top)
+    return 0.0 if first is None else first, top if last is None else last
+
+
+def _first_seen(is_seen: Callable[[float], bool], at: float, pad: float, top: float) -> float | None:
+    """A number in (0, top) beside another one, at growing distances, of which something is seen."""
+    while 0.0 < (x := at + pad) < top:
+        if is_seen(x):
+            return x
+        pad *= 4.0
+    return None
 
 
 class _Scale(NamedTuple):
@@ -137,6 +147,19 @@ class _Scale(NamedTuple):
         x = 0.0 if self.low == 0.0 and x <= TINY else x
         return min(max(round(x) if self.is_whole else x, self.low), self.high)
 
+    def beyond(self, x: float, step: float, up: bool) -> float:
+        """The number that is a step away, or the next whole one; an end where that is further out."""
+        y = self.number(self.place(x) + (step if up else -step))
+        return min(max(x + (1 if up else -1), self.low), self.high) if y == x else y
+
+    def between(self, x: float, a: float, b: float) -> float:
+        """A number between two others, of whole ones another one."""
+        return min(max(x, min(a, b) + 1), max(a, b) - 1) if self.is_whole else x
+
+    def is_enough(self, a: float, b: float, width: float) -> bool:
+        """Whether a bracket whose places are so far apart is as narrow as it must be."""
+        return width <= 0.5 * self.tolerance(max(abs(a), abs(b))) or (self.is_whole and abs(a - b) <= 1)
+
     def tolerance(self, x: float) -> float:
         """How near two places around the boundary must be."""
         most = max(self.width * abs(x), 1.0 if self.is_whole else 0.0)
@@ -155,16 +178,14 @@ def _outwards(
     step = min(abs(level(x) / slope), most)
     for done in range(_MOST_TRIES):
         step = max(step, 0.4 * scale.tolerance(x))
-        y = scale.number(scale.place(x) + (step if up else -step))
-        if y == x:
-            y = min(max(x + (1 if up else -1), scale.low), scale.high)
+        y = scale.beyond(x, step, up)
         if (level(y) > 0.0) != (level(x) > 0.0):
             return x, y
         if y in (scale.low, scale.high):
             return first, y
         change, most = level(y) - level(x), 2.0 * most
         slope = change / (scale.place(y) - scale.place(x))
-        if abs(change) > _JITTER:
+        if abs(change) > 1e-5:  # less may be the widths of their intervals
             up = (level(y) > 0.0) == (slope < 0.0)
         least = 2.0 * step if done > 1 else 0.0  # by the slope it only comes nearer
         x, step = y, max(min(abs(level(y) / slope), most) if slope else most, least)
@@ -183,7 +204,7 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
         a, b = sorted((a, b), key=lambda x: abs(level(x)))  # the nearer one first
         low, high = sorted((scale.place(a), scale.place(b)))
         width, tolerance = high - low, scale.tolerance(max(abs(a), abs(b)))
-        if width <= 0.5 * tolerance or (scale.is_whole and abs(a - b) <= 1):
+        if scale.is_enough(a, b, width):
             break
         sizes.append(width * abs(level(a)))
         place = 0.5 * (low + high)
@@ -191,9 +212,7 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
             place, error = _root(points, low, high)
             room = scale.place(b) - place
             place += math.copysign(min(max(error, 0.2 * tolerance), 0.5 * abs(room)), room)
-        x = scale.number(place)
-        if scale.is_whole:
-            x = min(max(x, min(a, b) + 1), max(a, b) - 1)
+        x = scale.between(scale.number(place), a, b)
         if x in (a, b):
             break
         points.append((scale.place(x), level(x)))
@@ -203,18 +222,23 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
 
 def _root(points: list[tuple[float, float]], low: float, high: float) -> tuple[float, float]:
     """Where levels pass 0 between two places, by inverse interpolation of those nearest to 0, and how far off it is."""
-    near = sorted((point for point in points if abs(point[1]) < _SATURATED), key=lambda point: abs(point[1]))[:4]
+    told = (point for point in points if abs(point[1]) < 50.0)  # others say no more than their sign
+    near = sorted(told, key=lambda point: abs(point[1]))[:4]
     found, error, last, column = 0.5 * (low + high), 0.0, math.inf, list[float]()
     for k, (place, value) in enumerate(near):
-        row = [place]
-        for j, before in enumerate(column):  # Neville
-            other = near[k - 1 - j][1]
-            row.append(row[j] + (row[j] - before) * value / (other - value) if other != value else math.nan)
-        column, step = row, abs(row[-1] - column[-1]) if column else 0.0
-        if k == 0:
-            continue
-        if not (low <= row[-1] <= high and step < last):
+        row = _neville(place, value, near[:k], column)
+        step = abs(row[-1] - column[-1]) if column else 0.0
+        if column and not (low <= row[-1] <= high and step < last):
             break
-        found, error = row[-1], step * min(1.0, step / last)
-        last = step
+        if column:
+            found, error, last = row[-1], step * min(1.0, step / last), step
+        column = row
     return found, error
+
+
+def _neville(place: float, value: float, near: list[tuple[float, float]], column: list[float]) -> list[float]:
+    """The next row of inverse interpolation, from the points before and the row that they gave."""
+    row = [place]
+    for (_, other), before in zip(reversed(near), column, strict=True):
+        row.append(row[-1] + (row[-1] - before) * value / (other - value) if other != value else math.nan)
+    return row

@@ -6,52 +6,13 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from functools import lru_cache
+from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 import numpy as np
-
-_MEANT: Final = {
-    "noise_multiplier": "sigma noise scale",
-    "sample_rate": "q rate sampling_rate sampling_probability",
-    "steps": "t num_steps n_steps iterations",
-    "records": "n dataset_size sample_size num_examples number_of_examples num_samples num_records dataset_length",
-    "batch_size": "lot_size batch batch_sizes expected_batch_size",
-    "epochs": "num_epochs n_epochs",
-    "sampling": "sampler shuffle shuffling batching",
-    "epsilon": "eps target_epsilon",
-    "delta": "target_delta",
-    "orders": "alpha alphas order",
-    "neighbors": "relation adjacency neighboring_relation neighbours direction",
-    "threads": "num_threads n_jobs workers",
-    "PLD": "prv",
-    "divergence": "kl",
-    "utility": "mse",
-    "members": "prior base_rate prevalence",
-    "tpr_at_fpr": "reconstruction auc roc membership_inference mia mia_tpr",
-    "tradeoff": "f_dp fdp roc_curve",
-    "calibrate": "get_noise_multiplier find_noise_multiplier find_noise",
-    "gdp": "mu",
-    "Gaussian": "gaussianmechanism gaussian_mechanism",
-    "Laplace": "laplacemechanism laplace_mechanism",
-}
-_SYNONYMS: Final = {word: name for name, words in _MEANT.items() for word in words.split()}
-"""What other libraries and papers call it."""
-
-_INSTEAD: Final = {
-    **dict.fromkeys(
-        ("max_grad_norm", "clipping_norm", "l2_norm_clip", "sensitivity"), "the noise is given in its units"
-    ),
-    **dict.fromkeys(("compose", "composition_of"), "jobs add up: job + other, job * count"),
-    **dict.fromkeys(("drop_last", "shuffle_seed"), "fastacct.loader_guide says which sampling a loader is"),
-    "loader": "write **fastacct.loader_guide(loader).run",
-    "sampled": "write .poisson(sample_rate)",
-    "PrivacyEngine": "Opacus' own, after register() of fastacct.compat.opacus",
-    "MeterCallback": "of fastacct.training.huggingface, .lightning or .keras",
-    **dict.fromkeys(("get_epsilon", "compute_epsilon", "get_privacy_spent"), "write fastacct.epsilon(job, delta=...)"),
-}
-"""What to do instead of giving a keyword, or of asking for a name."""
 
 _DEFAULTS: Final = {"neighbors": "add_remove", "sampling": "poisson"}
 """Of keywords that are not None where they are not given."""
@@ -66,17 +27,29 @@ _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _LOWERED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 
+@lru_cache(maxsize=1)
+def _table() -> dict[str, dict[str, list[str]]]:
+    import tomllib
+
+    parts = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8")).items()
+    return {part: {meant: words.split() for meant, words in listed.items()} for part, listed in parts}
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint to append to a refusal; empty where no known name is near."""
-    if word in _INSTEAD:
-        return f" ({_INSTEAD[word]})"
+    """A hint to append to a refusal; empty where no known name is near.  words.toml has what others call it."""
+    if cure := next((cure for cure, words in _table()["instead"].items() if word in words), ""):
+        return f" ({cure})"
+    meant = next(_near(word, [name for name in known if name != word]), "")
+    return f" (did you mean {meant!r}?)" if meant else ""
+
+
+def _near(word: str, names: list[str]) -> Iterator[str]:
     import difflib
 
-    names = [*known]
-    plain = {name.casefold(): name for name in names}
-    near = [_SYNONYMS.get(word.casefold(), ""), plain.get(word.casefold(), ""), *difflib.get_close_matches(word, names)]
-    meant = next((name for name in near if name in names), None)
-    return f" (did you mean {meant!r}?)" if meant else ""
+    folded = word.casefold()
+    yield from (name for name, words in _table()["meant"].items() if folded in words and name in names)
+    yield from (name for name in names if name.casefold() == folded)
+    yield from difflib.get_close_matches(word, names)
 
 
 def shows_names(module: ModuleType) -> None:
@@ -144,10 +117,14 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
         extra = [parameter for parameter in named if parameter.name not in signature.parameters]
         signature = signature.replace(parameters=own + extra)
         function.__signature__ = signature  # type: ignore[attr-defined]
-        named_only = (value for value in own if value.kind is value.KEYWORD_ONLY and value.default is value.empty)
-        function.__kwdefaults__ = {value.name: ... for value in named_only} | (function.__kwdefaults__ or {})
+        function.__kwdefaults__ = dict.fromkeys(_needed(own), ...) | (function.__kwdefaults__ or {})
         shown.append(signature)
     return shown
+
+
+def _needed(parameters: Iterable[inspect.Parameter]) -> list[str]:
+    """What must be given by name."""
+    return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
 
 
 def as_json(document: object, indent: int | None = None) -> str:

@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import MISSING, Field, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -49,19 +49,41 @@ class SampledGaussian(NamedTuple):
 
 def parameter(domain: Domain, default: object = MISSING, about: str = "") -> Any:
     """A field of a mechanism that may be an array, with its allowed range, and what it is about, for the docstring."""
-    return field(metadata={"domain": domain, "kind": f"float or array in {domain}", "about": about}, default=default)
+
+    def read(name: str, value: object) -> float | Cells:
+        if type(value) is float and not domain.integer and domain.has(value, value):
+            return value + 0.0  # the usual case, quickly
+        return kept(as_cells(name, value, domain, may_be_empty=True))
+
+    about_it = {"domain": domain, "kind": f"float or array in {domain}", "about": about, "read": read}
+    return field(metadata=about_it, default=default)
 
 
 def constant(domain: Domain, default: object = MISSING, about: str = "") -> Any:
     """A field of a mechanism that is one number, with its allowed range; whole numbers are stored as int."""
     kind = str(domain).replace("numbers", "number") if domain.integer else f"float in {domain}"
-    return field(metadata={"constant": domain, "kind": kind, "about": about}, default=default)
+
+    def read(name: str, value: object) -> float:
+        number = as_number(name, value, domain)
+        return int(number) if domain.integer else number + 0.0
+
+    return field(metadata={"constant": domain, "kind": kind, "about": about, "read": read}, default=default)
 
 
 def option(allowed: tuple[str, ...] | tuple[bool, ...], default: object, about: str = "") -> Any:
     """A field of a mechanism that is one of a few words, or True or False."""
     kind = f"{{{', '.join(map(repr, allowed))}}}"
-    return field(metadata={"allowed": allowed, "kind": kind, "about": about}, default=default)
+
+    def word(name: str, value: object) -> str:
+        return as_choice(name, value, cast("tuple[str, ...]", allowed))
+
+    def switch(name: str, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, not {value!r}")
+        return value
+
+    read = switch if allowed == (False, True) else word
+    return field(metadata={"allowed": allowed, "kind": kind, "about": about, "read": read}, default=default)
 
 
 def _sections(cls: type) -> str:
@@ -92,12 +114,26 @@ def scaled(value: Reals, size: int, power: int) -> int | Cells | None:
     return moved if is_exact else None
 
 
+def are_proper(noise: Cells, rate: Cells) -> bool:
+    """Whether several sampled Gaussians, in order of their noise, have noise and release something of some records."""
+    return bool(noise.size > 1 and noise[0] > 0.0 and noise[-1] < np.inf and rate.min() > 0.0 and rate.max() < 1.0)
+
+
 def store(value: Value, name: str, cells: Cells) -> None:
     """Set a field to a Python float, or to a private array that nobody can change."""
-    stored = float(cells) + 0.0 if cells.ndim == 0 else cells + 0.0  # no negative zero: equality is by value
-    if isinstance(stored, np.ndarray):
-        stored.flags.writeable = False
-    object.__setattr__(value, name, stored)
+    object.__setattr__(value, name, kept(cells))
+
+
+def kept(cells: Cells) -> float | Cells:
+    """A Python float, or a private array that nobody can change; without negative zeros: equality is by value."""
+    return frozen(cells) if cells.ndim else float(cells) + 0.0
+
+
+def frozen(cells: Cells) -> Cells:
+    """A private array that nobody can change."""
+    private = cells + 0.0
+    private.flags.writeable = False
+    return private
 
 
 def keep_tables(value: Value, **given: tuple[object, Domain]) -> None:
@@ -168,19 +204,8 @@ class Value(Compared):
             value = getattr(self, own.name)
             if type(value) is Replaced:
                 self.__dict__["is_replaced"] = True
-            if domain := own.metadata.get("domain"):
-                if type(value) is float and not domain.integer and domain.has(value, value):
-                    self.__dict__[own.name] = value + 0.0  # the usual case, quickly
-                else:
-                    store(self, own.name, as_cells(own.name, value, domain, may_be_empty=True))
-            elif domain := own.metadata.get("constant"):
-                number = as_number(own.name, value, domain)
-                object.__setattr__(self, own.name, int(number) if domain.integer else number + 0.0)
-            elif own.metadata.get("allowed") == (False, True):
-                if not isinstance(value, bool):
-                    raise TypeError(f"{own.name} must be True or False, not {value!r}")
-            elif "allowed" in own.metadata:
-                as_choice(own.name, value, own.metadata["allowed"])
+            if read := own.metadata.get("read"):
+                self.__dict__[own.name] = read(own.name, value)
         _ = self.shape  # refuse shapes that do not broadcast here, where their names are known
 
     @cached

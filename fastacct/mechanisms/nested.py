@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -256,18 +257,24 @@ class RepeatedSelection(Mechanism):
         if self.eta is None and delta_of is None:
             return unknown(orders)
         relation = both_ways(relation)
-        grid = ORDERS[ORDERS < 1e5]  # whatever orders are asked: they must not decide each other's bits
+        grid, beyond, least = self._everywhere((relation, delta_of))
+        found, _ = self._bounds(orders, relation, delta_of, least)
+        found = np.minimum(found, beyond[np.searchsorted(grid, orders)])
+        return np.asarray(np.minimum(found * (1.0 + 1e-12) + 1e-15, self.pure_epsilon(relation)))
+
+    @kept_by_argument
+    def _everywhere(self, asked: tuple[Relation, DeltaOf | None]) -> tuple[Cells, Cells, float]:
+        """Orders, what bounds all that are smaller, and what the number of runs adds at the best one: whatever orders
+        are asked, which must not decide each other's bits."""
+        grid = ORDERS[ORDERS < 1e5]
         for _ in range(_ROUNDS):  # finer where the least values are
-            found, added = self._bounds(grid, relation, delta_of)
+            found, added = self._bounds(grid, *asked)
             least = int(found.argmin()), int(added.argmin())
             ends = [(float(grid[max(i - 1, 0)]), float(grid[min(i + 1, grid.size - 1)])) for i in least]
             finer = [np.linspace(low, high, _FINER) for low, high in ends]
             grid = np.unique(np.concatenate([grid, *finer]))
-        found, added = self._bounds(grid, relation, delta_of)
-        beyond = np.append(np.minimum.accumulate(found[::-1])[::-1], math.inf)
-        found, _ = self._bounds(orders, relation, delta_of, float(added.min()))
-        found = np.minimum(found, beyond[np.searchsorted(grid, orders)])
-        return np.asarray(np.minimum(found * (1.0 + 1e-12) + 1e-15, self.pure_epsilon(relation)))
+        found, added = self._bounds(grid, *asked)
+        return grid, np.append(np.minimum.accumulate(found[::-1])[::-1], math.inf), float(added.min())
 
     def _bounds(
         self, at: Cells, relation: Relation, delta_of: DeltaOf | None, least: float | None = None
@@ -289,6 +296,7 @@ class RepeatedSelection(Mechanism):
         return found, added
 
 
+@lru_cache(maxsize=64)
 def _log_share(eta: float, mean: float) -> float:
     """log gamma of the truncated negative binomial distribution with this mean, rounded down (towards more runs)."""
 

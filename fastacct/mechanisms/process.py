@@ -6,7 +6,6 @@ n steps are the same table, and so is any order of a sum: they give the same bit
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import comb, fsum, prod
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from fastacct.core.html import table
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
 from fastacct.core.words import hinting
-from fastacct.mechanisms.base import OF_A_JOB, Count, Run, SampledGaussian, Value
+from fastacct.mechanisms.base import OF_A_JOB, Count, Run, SampledGaussian, Value, are_proper, frozen
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -220,12 +219,9 @@ class Process:
         """Processes of which one is run, whichever part of the data a record is in; more than a few stay one."""
         choices = [Process()]
         for mechanism, count in self:
-            jobs, chosen = mechanism.alternatives(), []
-            few = jobs and not np.ndim(count) and comb(int(count) + len(jobs) - 1, int(count)) <= _MOST_ALTERNATIVES
-            if few:
-                picks = itertools.combinations_with_replacement(dict.fromkeys(jobs), int(count))
-                chosen = [sum(pick, Process()).decompose(relation) for pick in picks]
-            choices = [choice + pick for choice in choices for pick in chosen or [Process({mechanism: count})]]
+            sums = _sums(mechanism.alternatives(), count)
+            chosen = [one.decompose(relation) for one in sums] or [Process({mechanism: count})]
+            choices = [choice + pick for choice in choices for pick in chosen]
             if len(choices) > _MOST_ALTERNATIVES:
                 return [self]
         return choices
@@ -335,11 +331,6 @@ def _product(times: Cells, n: Count) -> Count:
     return product if product.ndim else int(product)
 
 
-def are_proper(noise: Cells, rate: Cells) -> bool:
-    """Whether several sampled Gaussians, in order of their noise, have noise and release something of some records."""
-    return bool(noise.size > 1 and noise[0] > 0.0 and noise[-1] < np.inf and rate.min() > 0.0 and rate.max() < 1.0)
-
-
 def merge(blocks: Iterable[tuple[_Key, Any]], start: Mapping[_Key, Any] | None = None) -> dict[_Key, Any]:
     """Add the counts of equal keys: the one place where multiplicities meet.  The sums are exact below 2**53."""
     table: dict[_Key, Any] = dict(start or ())
@@ -348,23 +339,33 @@ def merge(blocks: Iterable[tuple[_Key, Any]], start: Mapping[_Key, Any] | None =
     return table
 
 
+def _sums(jobs: Sequence[Process], count: Count) -> list[Process]:
+    """All sums of so many of some jobs; none where there are none, or more than a few."""
+    if not jobs or np.ndim(count) or comb(int(count) + max(len(jobs) - 1, 1), int(count)) > _MOST_ALTERNATIVES:
+        return []
+    sums = [Process()]
+    for _ in range(int(count)):
+        sums = [*dict.fromkeys(one + job for one in sums for job in jobs)]
+    return sums
+
+
 def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
-    read = [_entry(item) for item in items]
-    table: dict[Mechanism, Count] = {}
+    merged = _joined([_entry(item) for item in items])
+    # zero times anything is nothing; an array keeps its shape
+    kept = ((kind, total) for kind, total in merged.items() if total.ndim or total != 0.0 or kind.shape)
+    return {kind: frozen(total) if total.ndim else int(total) for kind, total in kept}
+
+
+def _joined(read: list[tuple[Mechanism, Cells]]) -> dict[Mechanism, Cells]:
+    """Counts of equal mechanisms added up, which must be counts, too."""
     merged = merge(read)
-    for mechanism, count in merged.items():
-        total = count
-        if len(merged) < len(read):
-            total = as_cells("count", unwrap(np.asarray(count)), _SUM, may_be_empty=True)  # the sum must be a count too
-        if total.ndim == 0 and total == 0.0 and mechanism.shape == ():
-            continue  # zero times anything is nothing; an array keeps its shape
-        if total.ndim:
-            total = total.copy()
-            total.flags.writeable = False
-        if mechanism.shape and total.ndim and mechanism.shape != total.shape:
-            common_shape({repr(mechanism): mechanism.shape, "count": total.shape})
-        table[mechanism] = total if total.ndim else int(total)
-    return table
+    if len(merged) < len(read):
+        sums = ((kind, unwrap(np.asarray(total))) for kind, total in merged.items())
+        merged = {kind: as_cells("count", total, _SUM, may_be_empty=True) for kind, total in sums}
+    for kind, total in merged.items():
+        if kind.shape and total.ndim and kind.shape != total.shape:
+            common_shape({repr(kind): kind.shape, "count": total.shape})
+    return merged
 
 
 def _entry(item: object) -> tuple[Mechanism, Cells]:

@@ -13,7 +13,7 @@ from fastacct.accountants.question import Job
 from fastacct.accountants.run import Parameters
 from fastacct.calibrate import calibrate
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_number
-from fastacct.core.rounding import digits_up
+from fastacct.core.rounding import digits_down, digits_up
 from fastacct.core.words import written_out
 from fastacct.curve import name_of
 from fastacct.epsilon import delta as smallest_delta
@@ -69,7 +69,7 @@ def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: 
     ends = [dpsgd.epsilon_bounds(**run, delta=delta, **how)[:2] for how in _SAMPLERS.values()]
     for place, (low, high) in enumerate(ends):
         axis.plot([low, high], [place, place], "o-", color=_BLUE, linewidth=4.0, markersize=5.0)
-        text = digits_up(high, 3) if high - low < 1e-3 * high else f"{low:.3g} to {digits_up(high, 3)}"
+        text = digits_up(high, 3) if high - low < 1e-3 * high else f"{digits_down(low, 3)} to {digits_up(high, 3)}"
         axis.annotate(text, (high, place), (7, -3), textcoords="offset points", fontsize=SMALL)
     axis.set_yticks(range(len(ends)), [*_SAMPLERS], fontsize=SMALL)
     axis.invert_yaxis()
@@ -171,6 +171,7 @@ def batches(*, records: int = 12, batch_size: int = 3, epochs: int = 2, seed: in
         for epoch in range(1, epochs):
             axis.axvline(epoch * records / batch_size + 0.5, color="grey", linewidth=0.8)
         finished(axis, name)
+        axis.locator_params(integer=True)
         name_axes(axis, "step", "record" if axis is axes[0] else "", grid=False)
     return figure
 

@@ -119,17 +119,20 @@ def privacy_loss(
     >>> import fastacct as fa
     >>> figure = privacy_loss({"Laplace, 10 times": fa.Laplace(1.0) * 10})
     """
-    axis = panel()
+    axis, first, last = panel(), math.inf, 0.0
     for name, one, color, dash in styled(jobs_of(losses, run, "losses", _name_of), "losses"):
         loss = one if isinstance(one, PrivacyLoss) else loss_of(one)
         ends = float(loss.quantile(0.999).lower), float(loss.quantile(smallest).upper)
         low, high = max(ends[0], -700.0), min(ends[1], 700.0)
         at = np.linspace(low - 0.05 * (high - low), high + 0.05 * (high - low) + 1e-9, 400)
         axis.plot(at, np.asarray(loss.exceeds(at).upper), dash, color=color, linewidth=2.0, label=wrapped(name, 56))
+        first, last = min(first, at[0]), max(last, high)
         mu, tau = loss.concentration
         if 0.0 < tau < math.inf:
             beyond = mu + tau * np.linspace(0.0, math.sqrt(-2.0 * math.log(smallest)), 200)
             axis.plot(beyond, np.exp(-0.5 * ((beyond - mu) / tau) ** 2), color=color, linewidth=0.8)
+    if last > 0.0:  # a bound may be far above
+        axis.set_xlim(first, min(axis.get_xlim()[1], 3.0 * last))
     log_scale(axis, axis.yaxis, smallest, 1.5)
     name_axes(axis, r"$\varepsilon$", r"$P[L > \varepsilon]$")
     return finished(axis, r"Privacy loss $L$ (thin: its sub-Gaussian bound)", "best")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,9 @@ from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
 from fastacct.losses.loss import Atoms, OutOfReachError, Part, composed, log_moment, weighted
-from fastacct.readers.grid.reader import Grid
+
+if TYPE_CHECKING:
+    from fastacct.readers.grid.reader import Grid
 
 _MOST_PAIRS: Final = 3e9
 """Of points and atoms: about a fifth of a nanosecond each; what else is done at a point is worth 1280."""
@@ -118,8 +120,8 @@ class Smoothed:
 
 def _known(part: Part, is_upper: bool) -> Atoms:
     """Losses and masses of a side, errors included."""
-    side, source = (1.0, part.upper.as_atoms()) if is_upper else (-1.0, part.lower.as_atoms())
-    assert source is not None
+    side, loss_of = (1.0, part.upper) if is_upper else (-1.0, part.lower)
+    source = cast("Atoms", loss_of.as_atoms())
     loss = source.loss + side * (source.loss_error + source.slack + 4.0 * ROUNDING * np.abs(source.loss))
     keep = source.mass > 0.0
     return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=source.infinite)

@@ -48,8 +48,11 @@ def percent(share: float) -> str:
 
 
 def power(number: float) -> str:
-    """A small number as a person writes it, rounded up: 10⁻⁵."""
-    digits, _, exponent = digits_up(number, _DIGITS).partition("e")
+    """A number as a person writes it, rounded up: 0.01, and 10⁻⁵ below a thousandth."""
+    rounded = digits_up(number, _DIGITS)
+    rounded = rounded if number >= 1e-3 or number == 0.0 else f"{float(rounded):.{_DIGITS - 1}e}"
+    digits, _, exponent = rounded.partition("e")
+    digits = digits.rstrip("0").rstrip(".") if exponent else digits
     raised = f"10{str(int(exponent)).translate(_RAISED)}" if exponent else ""
     return digits if not exponent else raised if digits == "1" else f"{digits} × {raised}"
 

@@ -138,6 +138,12 @@ def contributed(noise: float, counts: Counts, relation: Relation) -> Pair:
     return _both(counts, pair)
 
 
+def _some(parts: Parts) -> tuple[Parts, float]:
+    """What draws some members, and how likely it is at most."""
+    some = tuple((weight, k) for weight, k in parts if k > 0.0)
+    return some, min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
+
+
 def swapped(noise: float, counts: Counts, relation: Relation) -> Pair:
     """Of a group whose members, where they are drawn, take the places of others."""
     if relation not in ("replace_one", "zero_out"):
@@ -146,10 +152,9 @@ def swapped(noise: float, counts: Counts, relation: Relation) -> Pair:
     counted, lost = counts.above, 0.0
     if counts.below is not None and counts.below != counts.above:
         counted, lost = counts.below, counts.above[-1][0]
-    some = [(weight, 2.0 * k / noise) for weight, k in counted if k > 0.0]
-    rate = min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
+    some, rate = _some(counted)
     pieces = symmetric_pieces if rate < 1.0 else sampled_pieces
-    shares = [(weight / rate, pieces(mu, rate)) for weight, mu in some]
+    shares = [(weight / rate, pieces(2.0 * k / noise, rate)) for weight, k in some]
     least = below.below if isinstance(below, Apart) else below
     return _Swapped(noise, counts, PiecesPair(drawn(shares, lost)), least)
 
@@ -164,8 +169,7 @@ class _Swapped(Apart):
 
     def divergence(self, orders: Cells) -> Cells:
         """The mean of those of a record that takes another one's place, at each count."""
-        some = [(weight, k) for weight, k in self._counts.above if k > 0.0]
-        rate = min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
+        some, rate = _some(self._counts.above)
         parts = []
         for weight, k in some:
             removed = of_sampled_gaussian(np.asarray(0.5 * self._noise / k), np.asarray(rate), orders)

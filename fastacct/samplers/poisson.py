@@ -30,7 +30,6 @@ from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, log_sample, pieces_of
 
 _FAR: Final = 30.0
-_ROUNDED_OFF: Final = 1e-14
 _LAST_ORDER: Final = 300
 """Largest order of the general bound; its cost grows with the square."""
 
@@ -55,33 +54,34 @@ def _mass(mass: Cells, loss: Cells, rate: float) -> tuple[Cells, Cells, Cells]:
     return rate * mass + (1.0 - rate) * of_q, of_q, relative
 
 
-def _sampled_atoms(base: Loss, rate: float, direction: str, is_upper: bool) -> Atoms:
+def _sampled_atoms(base: Loss, rate: float, direction: str, side: float) -> Atoms:
     assert isinstance(base, Atoms)  # others are refused before
-    side = 1.0 if is_upper else -1.0
     keep = base.mass > 0.0
     mass, loss = base.mass[keep], base.loss[keep] + side * (base.loss_error[keep] + base.slack)
     loss = loss + side * 2.0 * ROUNDING * np.abs(loss)
     value, error = _loss(loss, rate, direction)
-    missing, infinite, end = 0.0, 0.0, math.log1p(-rate)
+    missing, infinite, end = base.infinite, 0.0, -math.log1p(-rate)
     if direction == "remove":
-        mass, of_q, relative = _mass(mass, loss, rate)
-        total = _total(of_q * (1.0 - side * relative), side)
-        missing = (1.0 - rate) * max(0.0, 1.0 - total) * (1.0 + side * 4.0 * ROUNDING)
-        if not is_upper and total > 1.0:
-            mass = mass / total
-        mass = mass * (1.0 + side * (relative + 4.0 * ROUNDING))
-        infinite = rate * base.infinite * (1.0 + side * 2.0 * ROUNDING)
+        (mass, missing), infinite, end = _removed(mass, loss, rate, side), rate * base.infinite, -end
         if base.infinite > 0.0:
-            infinite = max(0.0, infinite + side * 1e-323)
-        mass = np.maximum(mass + side * 1e-323, 0.0)  # products below 1e-307 have no relative accuracy
-    else:
-        missing, end = base.infinite, -end
-    if 0.0 < missing < _ROUNDED_OFF and is_upper and direction == "remove" and value.size:
+            infinite = max(0.0, infinite * (1.0 + side * 2.0 * ROUNDING) + side * 1e-323)
+    if 0.0 < missing < 1e-14 and side > 0.0 and direction == "remove" and value.size:
         mass[np.argmin(value)] += missing  # nothing but rounding, at the least loss there is: moved up to one
     elif missing > 0.0:
         value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))
         mass = np.append(mass, missing)
     return Atoms(value, error, mass, infinite=min(infinite, 1.0))
+
+
+def _removed(mass: Cells, loss: Cells, rate: float, side: float) -> tuple[Cells, float]:
+    """Masses of the sample of atoms of P, with the record in it, and what of Q has no loss among them."""
+    mass, of_q, relative = _mass(mass, loss, rate)
+    total = _total(of_q * (1.0 - side * relative), side)
+    missing = (1.0 - rate) * max(0.0, 1.0 - total) * (1.0 + side * 4.0 * ROUNDING)
+    if side < 0.0 and total > 1.0:
+        mass = mass / total
+    mass = mass * (1.0 + side * (relative + 4.0 * ROUNDING))
+    return np.maximum(mass + side * 1e-323, 0.0), missing  # products below 1e-307 have no relative accuracy
 
 
 def _total(mass: Cells, side: float) -> float:
@@ -103,8 +103,7 @@ class _SampledPair(Pair):
         return None if pieces is None else pieces.sampled(self._rate)
 
     def _made(self, one: Bracket, way: str) -> Bracket:
-        sides = (one.upper, True), (one.lower, False)
-        upper, lower = (_sampled_atoms(base, self._rate, way, is_upper) for base, is_upper in sides)
+        upper, lower = _sampled_atoms(one.upper, self._rate, way, 1.0), _sampled_atoms(one.lower, self._rate, way, -1.0)
         return Bracket(upper, lower, is_apart=one.is_apart)
 
     @cached

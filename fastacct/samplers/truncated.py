@@ -30,8 +30,6 @@ from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled
 
 _MOST_TERMS: Final = 10**6
 """Of a tail, a few seconds."""
-_BERNOULLI: Final = (12, -360, 1260, -1680, 1188)
-"""Of Stirling's series: 1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - ..., whose next term is below 1e-31 for x > 400."""
 _HALF_LOG_TWO_PI: Final = Decimal("0.918938533204672741780329736405617639861397473637783412817")
 _DECIMALS_OFF: Final = Decimal(10) ** -25
 """Relative error of the probabilities, by far, before they are rounded to floats."""
@@ -99,7 +97,8 @@ def _log_factorial(n: int) -> Decimal:
     if n < 400:
         return Decimal(math.factorial(n)).ln()
     x = Decimal(n + 1)
-    series = sum(1 / (c * x ** (2 * i + 1)) for i, c in enumerate(_BERNOULLI))
+    # Stirling's series, whose next term is below 1e-31
+    series = sum(1 / (c * x**power) for c, power in ((12, 1), (-360, 3), (1260, 5), (-1680, 7), (1188, 9)))
     return (x - Decimal("0.5")) * x.ln() - x + _HALF_LOG_TWO_PI + series
 
 
@@ -115,13 +114,17 @@ class _Drawn(PiecesPair):
         return drawn_moments([(weight, mixture_moments(mixture, s, is_add=is_add)) for weight, mixture in self._parts])
 
 
+def _often(parts: list[tuple[float, Pieces]]) -> tuple[list[tuple[float, Pieces]], float]:
+    """Losses that occur often enough to be data, and how often the others do."""
+    return [one for one in parts if one[0] >= SMALLEST_WEIGHT], sum(w for w, _ in parts if w < SMALLEST_WEIGHT)
+
+
 def kept_at_most(noise: float, rate: float, given: Truncation, relation: Relation) -> Pair:
     """Losses under a relation, 0 < rate < 1, with some probability of truncation."""
     sampled = replaced_pieces if relation == "replace_one" else sampled_pieces
     swap = symmetric_pieces if relation in ("replace_one", "zero_out") else sampled_pieces  # its place stays a slot
     parts = [(given.rest, sampled(1.0 / noise, rate)), (given.tau, swap(2.0 / noise, given.replaced))]
-    lost = sum(weight for weight, _ in parts if weight < SMALLEST_WEIGHT)
-    rows = drawn([sample for sample in parts if sample[0] >= SMALLEST_WEIGHT], lost)
+    rows = drawn(*_often(parts))
     below = (poisson_replaced if relation == "replace_one" else poisson_sampled)(noise, given.kept)
     if swap is symmetric_pieces:
         return Apart(PiecesPair(rows), below)

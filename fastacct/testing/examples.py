@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import fastacct.mechanisms as m
 from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.samplers import OF_ONE_SIZE
 
 
 def examples() -> Iterator[Mechanism]:
@@ -21,8 +22,9 @@ def examples() -> Iterator[Mechanism]:
     yield from (m.Gaussian(1.0), m.Gaussian(0.3), m.Gaussian(math.inf), m.Gaussian(3.0).group(2))
     yield from (m.Gaussian(1.0).poisson(0.01), m.Gaussian(0.7).poisson(1e-4), m.Gaussian(2.0).poisson(0.0))
     yield from (m.Gaussian(2.0).poisson(0.1).group(3), m.GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)]))
-    yield from (m.Gaussian(2.0).fixed_size(10, 1000), m.Gaussian(2.0).poisson(0.1, at_most=120, records=1000))
-    yield from (m.Gaussian(2.0).with_replacement(5, 1000), m.Gaussian(1.5).allocation(30))
+    yield from (getattr(m.Gaussian(2.0), verb)(n, 1000) for verb, n in zip(OF_ONE_SIZE, (10, 5), strict=True))
+    yield m.Gaussian(2.0).poisson(0.1, at_most=120, records=1000)
+    yield m.Gaussian(1.5).allocation(30)
     yield from (m.Gaussian(2.0).allocation(30, selected=4), m.Gaussian(2.0).shuffled(20))
     yield from (m.Laplace(1.0), m.Laplace(20.0), m.Laplace(math.inf))
     yield from (m.Laplace(1.0).poisson(0.1), m.Laplace(10.0).group(3))

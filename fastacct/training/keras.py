@@ -55,7 +55,8 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
         """Log epsilon; end the training where no step is left."""
         if logs is not None:
             logs["epsilon"] = self.meter.epsilon
-        self.model.stop_training |= not self.meter.remaining
+        if not self.meter.remaining:  # Keras takes 0.1 ms to set a field of a model
+            self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Foreign = None) -> None:
         """Log epsilon, and write the file."""

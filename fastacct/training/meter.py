@@ -140,7 +140,10 @@ class Meter:
         """Steps of the pass that was begun; None where none was, or it is not known whether it goes on."""
         self._left: int | None = None
         """The same of a pass that was open when the state was saved."""
+        self._uses_all = False
         self._epsilon_of(1)  # refused here, if at all
+        is_plain = "bins" not in self._run and "accountant" not in self._asked
+        self._uses_all = is_plain and self._run.get("sampling") == "shuffled"
 
     __getattr__ = hinting(
         {"get_epsilon": "read epsilon", "update": "call step()", "spent": "read epsilon", "budget": "read stop_at"}
@@ -296,7 +299,10 @@ class Meter:
                 found = epsilon_of_run(**self._of(np.array(ahead)), **self._asked)
                 self._known = dict(zip(ahead, cast("Floats", found).tolist(), strict=True))
             else:
-                self._known = {units: float(epsilon_of_run(**self._of(units), **self._asked))}
+                run = self._of(units)
+                if self._uses_all:  # what holds for a shuffled pass, without its lower end
+                    run = {"noise_multiplier": self._run["noise_multiplier"], "sample_rate": 1.0, "steps": units}
+                self._known = {units: float(epsilon_of_run(**run, **self._asked))}
         return self._known[units]
 
     def _of(self, units: int | NDArray[np.int64]) -> Parameters:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastacct as fa
+from fastacct.audit.shared import MOST, largest_refuted
 
 
 @given(
@@ -61,3 +62,18 @@ def test_bets_show_more_the_longer_they_go_and_stop_when_they_like():
     assert not found.refutes(fa.ApproxDP(0.0, 1.0))
     plain = fa.audit.sequential([True] * 5000, [False] * 5000)
     assert math.isfinite(plain.epsilon(1e-5))
+
+
+def test_a_record_that_is_added_is_one_that_is_removed_with_both_answers_turned_round():
+    random = np.random.default_rng(5)
+    members, others = random.random(60) < 0.7, random.random(60) < 0.05
+    added = fa.audit.sequential(members, others).wealth(0.5, 1e-3, neighbors="add")
+    turned = fa.audit.sequential(~others, ~members).wealth(0.5, 1e-3, neighbors="remove")
+    assert (added == turned).all()
+    assert added[-1] != fa.audit.sequential(members, others).wealth(0.5, 1e-3, neighbors="remove")[-1]
+
+
+def test_no_epsilon_is_shown_that_was_not_refuted():
+    for most in (0.3, 5.0, 600.0, math.inf):
+        found = largest_refuted(lambda epsilon, most=most: epsilon <= most)
+        assert min(most, 512.0) * (1.0 - 1e-12) <= found <= min(most, MOST)

@@ -46,6 +46,8 @@ def test_a_line_of_a_report_says_both_numbers_on_their_safe_sides():
     assert str(worse).endswith("(99 %); the guarantee is refuted")
     bets = fa.audit.sequential([True] * 200, [False] * 200)  # which answer one question at a time
     assert fa.audit.compare(bets, fa.Gaussian(9.0), delta=1e-5).refuted
+    assert bets.refutes(fa.Gaussian(1.0))  # at another delta, which would be a second question
+    assert not fa.audit.compare(bets, fa.Gaussian(1.0), delta=1e-5).refuted
     assert fa.audit.compare(fa.audit.scores([1.0], [0.0]), fa.Gaussian(1.0), delta=0).proved == math.inf
 
 

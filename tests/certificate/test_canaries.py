@@ -242,6 +242,12 @@ def test_guarantees_add_up_to_no_less(name: str) -> None:
         checker.proved(json.dumps(document))
 
 
+@pytest.mark.parametrize("rows", [[["0.7", "0.5"], ["0.5", "0.5"]], [["0.5", "0.7"], ["0.5", "0.5"]]])
+def test_a_table_of_more_than_everything_is_refused(rows: list[list[str]]) -> None:
+    with pytest.raises(ValueError, match="probabilities are more than 1"):
+        checker.one_release({"count": 1, "table": rows}, "remove")
+
+
 def test_work_without_an_end_is_given_up(document: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checker, "process_time", itertools.count(0, 100).__next__)
     with pytest.raises(ValueError, match="ten minutes were not enough"):

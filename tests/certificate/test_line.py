@@ -3,6 +3,8 @@
 import copy
 import json
 
+import flint
+import mpmath as mp
 import pytest
 
 import fastacct as fa
@@ -33,11 +35,42 @@ def test_many_digits_are_proved_on_a_line(name: str) -> None:
     assert bounds.lower <= float(found.epsilon) <= bounds.upper * (1.0 + 20.0 * 10.0**-digits)
 
 
+@pytest.mark.parametrize("reach", ["0.01", "9"])
+def test_moments_and_their_bounds_hold_however_short_the_reach(reach: str) -> None:
+    """Of a rare large loss, most of what is bounded lies beyond a short one."""
+    rate, two = flint.arb("0.001"), flint.arb(2)
+    made = line_of.Normals(
+        flint.arb(1), [(1 - rate, 0), (rate, 1)], [(flint.arb(1), 0)], two, flint.arb(reach), lambda x: x
+    )
+
+    def integrand(x: mp.mpf, t: int) -> mp.mpc:
+        return mp.npdf(x) * mp.exp(mp.mpc(2, t) * mp.log(1 + mp.mpf("0.001") * mp.expm1(x - 0.5)))
+
+    for t in (0, 100):
+        truth = mp.quad(lambda x, t=t: integrand(x, t), mp.linspace(-10, 12, 12))
+        found = made.moment(flint.acb(2, t))
+        assert found.real.overlaps(flint.arb(float(truth.real), 1e-9))
+        assert found.imag.overlaps(flint.arb(float(truth.imag), 1e-9))
+        if t:
+            assert float(made.bound(flint.arb(t), flint.arb("0.99")).upper()) >= float(abs(truth)) * (1.0 - 1e-9)
+
+
 def test_many_digits_of_other_noise_are_refused() -> None:
     with pytest.raises(ValueError, match="more than 7 digits are proved of Gaussian noise"):
         fa.certify(fa.PureDP(0.1) * 9, delta=1e-6, digits=9)
     with pytest.raises(ValueError, match="more than 7 digits are proved of Gaussian noise"):
         fa.certify(fa.Gaussian(1.0).poisson(0.1, at_most=9, records=50) * 9, delta=1e-6, digits=9)
+
+
+def test_what_one_side_lacks_is_added_on_a_line() -> None:
+    """Nine tenths of P are normal distributions, what is left has an infinite loss."""
+    release = {"count": 1, "mixture": "2", "p": [["0.5", "1"], ["0.4", "0"]], "q": [["1", "0"]]}
+    plan = {"line": "4", "step": "0.3", "nodes": 12, "cuts": ["0.3"], "reach": "7", "bits": 64}
+    document = {"format": "fastacct certificate 1", "relation": "remove", "releases": [release], "epsilon": "3"}
+    document |= {"delta": "0.101", "proof": {"remove": plan}}
+    assert checker.proved(json.dumps(document))
+    with pytest.raises(ValueError, match=r"only delta <= \[?0.1"):
+        checker.proved(json.dumps(document | {"delta": "0.0999"}))
 
 
 def test_digits_that_would_take_minutes_are_refused_at_once() -> None:
@@ -81,7 +114,7 @@ OFF_THE_LINE = {
     "no nodes": put("proof/remove/nodes", 0),
     "1e9 nodes": put("proof/remove/nodes", 10**9),
     "a line at 1": put("proof/remove/line", "1"),
-    "a line left of 1": put("proof/remove/line", "0.5"),
+    "a line left of 1": put("proof/remove/line", "0.7"),  # where a sum would be delta - 1
     "a line far right": put("proof/remove/line", "1000"),
     "a step that is wide": put("proof/remove/step", lambda text: less(text, 3.0)),
     "a step of 0": put("proof/remove/step", "0"),

@@ -352,6 +352,14 @@ def test_command_takes_batches_epochs_and_trade_offs():
     )
 
 
+def test_a_curve_is_printed_in_one_line():
+    curve = fa.curve.privacy_curve(fa.Gaussian(1.0) * 3, points=5)
+    assert repr(curve) == (
+        "PrivacyCurve of Gaussian(1.0) * 3, add_remove: 5 points of epsilon, log_delta_lower, log_delta_upper"
+    )
+    assert "fpr, fnr_lower, fnr_upper, tpr_lower, tpr_upper" in repr(fa.curve.tradeoff_curve(fa.Laplace(1.0)))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -56,3 +56,22 @@ def test_privacy_loss_draws_the_tail_below_the_subgaussian():
         {"leak": fa.privacy_loss(fa.from_pmf([0.9, 0.1, 0.0], [0.9, 0.0, 0.1]), neighbors="remove")}
     )
     assert shown.axes[0].get_lines()
+
+
+def test_a_bound_that_is_far_above_does_not_hide_the_tail():
+    """Of a sampled Gaussian the sub-Gaussian bound reaches 167 where the tail ends at 2.4."""
+    axis = fa.plot.privacy_loss([fa.Gaussian(1.0).poisson(0.01) * 1000]).axes[0]
+    low, high = axis.get_xlim()
+    assert -2.0 < low < 0.0 < 2.0 < high < 8.0
+
+
+def test_an_interval_of_shuffled_batches_is_rounded_outwards():
+    """16.2542 is no less than 16.3."""
+    run = {"noise_multiplier": 1.117, "records": 50_000, "batch_size": 512, "epochs": 30, "delta": 1e-6}
+    notes = [text.get_text() for text in fa.plot.samplers(**run).axes[0].texts]
+    assert notes[-2:] == ["12.3 to 34.7", "16.2 to 93.9"]
+
+
+def test_records_and_steps_are_whole_numbers_on_the_axes():
+    for axis in fa.plot.batches(records=20, batch_size=4, epochs=2).axes:
+        assert all(float(tick).is_integer() for tick in [*axis.get_xticks(), *axis.get_yticks()])

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import fastacct as fa
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import Atoms, OutOfReachError
+from fastacct.losses.loss import Atoms, OutOfReachError, Part
 from fastacct.readers import smoothed
+from fastacct.readers.grid.reader import Grid
 from fastacct.readers.smoothed import Smoothed, _Sum
 from tests.grids import part
 
@@ -80,6 +81,27 @@ def test_sums_of_other_periods_are_taken_away(monkeypatch, out):
             whole = unit * float((np.einsum("ab,b->a", made._transform.wave, columns[:, 0]) * rows[:, 0]).sum().real)
             wrong += whole - unit * made._transform.error > made.smooth(epsilon)[1]
     assert wrong > 10
+
+
+def test_the_gaussian_is_taken_for_all_that_its_three_points_may_say(monkeypatch):
+    """Where other periods leave much open, what it adds is known from above alone."""
+    monkeypatch.setattr(smoothed, "_OUT", 2.0)
+    for tilt, places in ((2.0, (1.14, 1.215, 1.29)), (6.0, (2.93, 3.005, 3.08, 3.154))):
+        made = _Sum(PARTS, tilt, 0.04)
+        for epsilon in places:
+            assert made.below(epsilon) <= all_sums(PARTS, epsilon)
+
+
+@pytest.mark.parametrize(("error", "slack"), [(1e-6, 0.0), (0.0, 1e-6)])
+def test_errors_of_losses_go_outward_on_both_sides(error, slack):
+    source = Atoms(LOSS, np.full(3, error), MASS, slack=slack)
+    parts = [Part(source, source, 5)]
+    sides = Smoothed(parts, smoothed.Grid(parts, 1e-6), 1e-6)._sides
+    lower, upper = (_Sum(side, 2.0, 1e-10) for side in sides)
+    for epsilon in (0.0, 0.52, 1.31, 2.2):
+        least, most = (all_sums([(atoms(LOSS + off, MASS), 5)], epsilon) for off in (-1e-6, 1e-6))
+        assert lower.below(epsilon) <= least * (1.0 + 1e-12)
+        assert most * (1.0 - 1e-12) <= upper.above(epsilon) <= most * (1.0 + 1e-7)
 
 
 def test_what_is_beyond_the_last_point_is_counted(monkeypatch):
@@ -153,9 +175,9 @@ def test_two_hundred_thousand_releases_are_inside_the_binomial_sum():
 @pytest.mark.parametrize("delta", [1e-3, 1e-11])
 def test_sampled_discrete_noise_meets_the_grid(delta):
     parts = [part(fa.DiscreteGaussian(2.0).poisson(0.05).losses("remove").remove, 100)]
-    grid = smoothed.Grid(parts, 1e-6)
+    grid = Grid(parts, 1e-6)
     assert Smoothed.is_possible(parts, grid)
-    ours, theirs = Smoothed(parts, grid, 1e-6).epsilon(delta), smoothed.Grid(parts, 1e-6).epsilon(delta)
+    ours, theirs = Smoothed(parts, grid, 1e-6).epsilon(delta), Grid(parts, 1e-6).epsilon(delta)
     assert ours.status == fa.Status.TIGHT
     assert ours.lower <= theirs.upper
     assert theirs.lower <= ours.upper
@@ -183,7 +205,7 @@ def test_a_target_has_the_same_bits_alone_and_among_others():
 
 def test_losses_that_a_lattice_holds_stay_on_the_grid():
     parts = [part(fa.DiscreteLaplace(3.0).losses("remove").remove, 100)]
-    assert not Smoothed.is_possible(parts, smoothed.Grid(parts, 1e-6))
+    assert not Smoothed.is_possible(parts, Grid(parts, 1e-6))
 
 
 def test_numbers_too_large_to_subtract_say_nothing():

@@ -11,6 +11,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.reports.numbers import KNOWN, POISSON
+from fastacct.reports.sections import power
 from fastacct.reports.written import FORMATS, in_six_digits
 from fastacct.testing.examples import examples
 
@@ -145,6 +146,14 @@ def test_a_rate_of_many_digits_is_whole_in_a_report_and_short_in_a_paper():
     found = fa.report(noise_multiplier=1.1, sample_rate=1 / 97, steps=970, delta=1e-6)
     assert "sample rate 1/97, 970 steps" in found.render("appendix")
     assert "sample_rate=0.010309278350515464" in found.part("How it was computed").sentences[1]
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [(0.01, "0.01"), (1e-3, "0.001"), (1e-4, "10⁻⁴"), (1.234e-4, "1.24 × 10⁻⁴"), (1e-6, "10⁻⁶"), (0.0, "0")],
+)
+def test_small_numbers_are_powers_of_ten_rounded_up(number, written):
+    assert power(number) == written
 
 
 @pytest.mark.parametrize("mechanism", [fa.Gaussian(0.9), fa.Gaussian(1.7).poisson(0.1) * 99, fa.Laplace(0.3)])

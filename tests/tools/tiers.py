@@ -65,11 +65,15 @@ CAMPAIGN = {
 }
 
 #: In quick whatever they cost: they notice what special tests do not (a direction, a count, a
-#: relation), and each entry of the ledgers of lines.
+#: relation), each entry of the ledgers of lines and rays, and the ends of searches.  The first
+#: case of a file in kernels pays for what the others compile, and seems dear.
 QUICK = (
     f"{CONTRACT}PairOf",
     f"{CONTRACT}GaussianMixture(",
     "testing/test_contract.py::test_the_contract_catches_directions_that_are_exchanged[",
+    "certificate/test_line.py::test_what_is_wrong_is_not_proved_on_a_line[a line left of 1]",
+    "kernels/exact/test_answers.py::test_a_parameter_meets_its_target",
+    "kernels/line/test_flat.py::test_every_error_of_a_ray_is_needed",
     "kernels/test_direct_sums.py::test_bounds_of_a_line_hold",
     "kernels/test_direct_sums.py::test_bounds_of_losses_that_are_data_hold",
     "kernels/test_direct_sums.py::test_bounds_of_the_moments_of_mixtures_hold",

@@ -313,3 +313,17 @@ def test_epsilon_that_is_read_in_each_step_is_asked_for_several_steps_at_once(mo
         meter.step(steps - meter.steps)
         assert meter.epsilon == fa.dpsgd.epsilon(**run, steps=steps)
     assert len(calls) <= 6  # one by one it is 42
+
+
+@pytest.mark.parametrize("neighbors", ["zero_out", "replace_one"])
+@pytest.mark.parametrize(("records", "size"), [(40, 4), (7, 4), (8, 8), (999, 10)])
+def test_shuffled_passes_cost_what_the_verb_says_to_the_last_bit(records, size, neighbors):
+    """Asked of one step on all records a pass, which is the upper end of what is proved of shuffled batches."""
+    run = {"records": records, "batch_size": size, "sampling": "shuffled", "neighbors": neighbors}
+    for noise, delta in ((0.7, 1e-2), (3.0, 1e-4), (11.0, 1e-9)):
+        meter = Meter(noise_multiplier=noise, delta=delta, **run)
+        for epochs in (1, 2, 30):
+            for _ in range(epochs - meter.steps):  # a pass that is left after its first step counts whole
+                meter.epoch()
+                meter.step()
+            assert meter.epsilon == fa.dpsgd.epsilon(**run, noise_multiplier=noise, epochs=epochs, delta=delta)

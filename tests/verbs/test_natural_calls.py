@@ -194,7 +194,7 @@ REFUSED = [
     ("fa.Gaussian(1.0).poisson(2.0)", "allowed: [0, 1]"),
     ("fa.Gaussian(1.0) * 2.5", "whole numbers"),
     # names of functions
-    ("fa.PrivacyEngine", "compat.opacus.register"),
+    ("fa.PrivacyEngine", "register() of fastacct.compat.opacus"),
     ("fa.training.MeterCallback", "fastacct.training.huggingface"),
     ("fa.Gaussian(1.0).sampled(0.1)", "write .poisson(sample_rate)"),
     *(
@@ -216,7 +216,6 @@ REFUSED = [
             ("eps", "epsilon"),
             ("fdp", "tradeoff"),
             ("accountant", "Accountant"),
-            ("get_noise_multiplier", "calibrate"),
             ("rpd", "rdp"),
         )
     ),
@@ -270,7 +269,55 @@ REFUSED = [
     ("fa.tradeoff(JOB, 1.5)", "allowed: [0, 1]"),
     ("fa.tradeoff(JOB, alpha=0.1)", "unexpected keyword argument 'alpha'"),
 ]
+REFUSED += [
+    # what users of Opacus, dp_accounting, TF Privacy, R and notebooks write
+    *(
+        (f"fa.dpsgd.epsilon(**RUN, delta=1e-5, {word}=1)", cure)
+        for word, cure in (
+            ("poisson", "did you mean 'sampling'"),
+            ("poisson_sampling", "did you mean 'sampling'"),
+            ("len_dataset", "did you mean 'records'"),
+            ("secure_mode", "no number"),
+            ("num_microbatches", "clipped one by one"),
+            ("gradient_accumulation_steps", "records of one noisy update"),
+            ("group_size", "job.group(size)"),
+            ("orders", "accountant=fastacct.RDP(orders=...)"),
+        )
+    ),
+    *(
+        (f"fa.{word}", cure)
+        for word, cure in (
+            ("compute_dp_sgd_privacy", "fastacct.dpsgd.epsilon(noise_multiplier="),
+            ("dpsgd.compute_dp_sgd_privacy_statement", "fastacct.dpsgd.epsilon(noise_multiplier="),
+            ("get_noise_multiplier", "did you mean 'dpsgd.noise_multiplier'"),
+            ("noise_multiplier", "did you mean 'dpsgd.noise_multiplier'"),
+            ("dpsgd.get_noise_multiplier", "did you mean 'noise_multiplier'"),
+            ("dpsgd.calibrate", "did you mean 'noise_multiplier'"),
+            ("dpsgd.epochs", "did you mean 'steps'"),
+            ("dpsgd.batch_size", "did you mean 'sample_rate'"),
+            ("PLDAccountant", "did you mean 'PLD'"),
+            ("PRVAccountant", "did you mean 'PLD'"),
+            ("RdpAccountant", "did you mean 'RDP'"),
+            ("SelfComposedDpEvent", "job + other, job * count"),
+            ("PoissonSampledDpEvent", "write .poisson(sample_rate)"),
+            ("subsample", "write .poisson(sample_rate)"),
+            ("Geometric", "did you mean 'DiscreteLaplace'"),
+            ("group_privacy", "job.group(size)"),
+            ("filter", "did you mean 'Accountant'"),
+            ("plot.roc", "did you mean 'tradeoff'"),
+            ("convert.rdp_to_dp", "did you mean 'rdp_to_epsilon'"),
+            ("convert.zcdp_to_dp", "fastacct.epsilon(fastacct.ZCDP(rho), delta=...)"),
+            ("rho_to_epsilon", "fastacct.epsilon(fastacct.ZCDP(rho), delta=...)"),
+        )
+    ),
+    ("GAUSSIAN.subsampled(0.01)", "write .poisson(sample_rate)"),
+    ("GAUSSIAN.get_epsilon_for_delta(1e-5)", "fastacct.epsilon(job, delta=...)"),
+    ("fa.Gaussian(1.0, 2.0)", "its parameters: noise_multiplier"),
+    ("fa.Exponential(1.0, 2.0)", "its parameters: epsilon"),
+]
 UNHELPED = [
+    *("GAUSSIAN ** 100", "GAUSSIAN @ LAPLACE", "GAUSSIAN.poisson(q=0.01)", "fa.zcdp", "fa.plot(JOB)", "fa.curve(JOB)"),
+    *("fa.Accountant(target_epsilon=3, target_delta=1e-5)", "fa.dpsgd.noise_multiplier(3, 1e-5, **FIXED)"),
     "fa.dpsgd.epsilon(JOB, delta=1e-5)",
     "fa.dpsgd.tpr_at_fpr",
     "fa.dpsgd.epsilon(1.0, 0.05, 20, 1e-5)",

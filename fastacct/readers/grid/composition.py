@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -32,8 +33,8 @@ from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING, Moment, composed, log_moment
-from fastacct.losses.measure import GridMeasure
-from fastacct.readers.grid.window import Window
+from fastacct.losses.measure import GridMeasure, Lowered
+from fastacct.readers.grid.window import Lower, Window
 
 _TINY: Final = 1e-300
 _CHERNOFF: Final = np.geomspace(2.0**-7, 2.0**6, 14)
@@ -228,3 +229,12 @@ def _fft_size(n_points: int) -> int:
     """2^k or 3 2^k, at least `n_points`."""
     power = 1 << max(1, math.ceil(math.log2(n_points)))
     return 3 * power // 4 if power >= 8 and 3 * power // 4 >= n_points else power
+
+
+def moved_back(found: Sequence[tuple[Lowered, int]], tilt: float, log_rarely: float, away: float, points: int) -> Lower:
+    """The dots of losses that are alone, moved back by as much as their sum is hardly ever moved up."""
+    made = Composition([(one.dots if one.rest.any() else one.below, n) for one, n in found], False)
+    window = made.window(tilt, log_rarely, points)
+    window = replace(window, slack=(window.slack + away) * (1.0 + 1e-9))
+    rarely = math.exp(log_rarely) * (1.0 + 1e-9)
+    return Lower(window, rarely, made.moment(tilt).value + made.moment_error(tilt))

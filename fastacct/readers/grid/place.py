@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -12,8 +11,6 @@ import numpy as np
 
 from fastacct.core.inputs import ROUNDING
 from fastacct.losses.loss import Moment, Part, Weighted, log_moment, weighted
-from fastacct.losses.measure import Lowered
-from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.window import Lower, Window
 
 _MOST_SHARES: Final = 1000
@@ -127,12 +124,3 @@ def _common_divisor(shared: float, lattice: float | None) -> float:
 def moved_up(n_dots: int, spacing: float, tilt: float, log_rarely: float) -> float:
     """How far a sum of dots is at most above that of the losses, but for that part of the tilted mass (Hoeffding)."""
     return spacing * (1.0 + 1e-9) * (math.sqrt(-0.5 * n_dots * log_rarely) + 0.25 * n_dots * (1.0 + tilt) * spacing)
-
-
-def moved_back(found: Sequence[tuple[Lowered, int]], place: Place, tilt: float, away: float, points: int) -> Lower:
-    """The dots of losses that are alone, moved back by as much as their sum is hardly ever moved up."""
-    made = Composition([(one.dots if one.rest.any() else one.below, n) for one, n in found], False)
-    window = made.window(tilt, place.log_budget, points)
-    window = replace(window, slack=(window.slack + away) * (1.0 + 1e-9))
-    rarely = math.exp(place.log_budget) * (1.0 + 1e-9)
-    return Lower(window, rarely, made.moment(tilt).value + made.moment_error(tilt))

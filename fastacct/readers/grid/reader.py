@@ -27,14 +27,13 @@ from fastacct.losses.loss import (
     weighted,
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
-from fastacct.readers.grid.composition import Composition
+from fastacct.readers.grid.composition import Composition, moved_back
 from fastacct.readers.grid.place import (
     Asked,
     Place,
     floor_of,
     left_apart,
     more_levels,
-    moved_back,
     moved_up,
     next_tilt,
     shared_spacing,
@@ -376,7 +375,7 @@ class Grid:
         grows = 2.0 * whole.extra * cells if cells <= _MOST_CELLS else 700.0
         left = math.expm1(min(grows, 700.0)) * (1.0 + tilt) * spacing
         away = moved_up(sum(n for one, n in found if one.rest.any()), spacing, tilt, place.log_budget)
-        back = moved_back(found, place, tilt, away, _MAX_POINTS) if left > away else None
+        back = moved_back(found, tilt, place.log_budget, away, _MAX_POINTS) if left > away else None
         if back and left > 1e6 * away:
             return back
         raised = Composition([(one.raised(cells), n) for one, n in found], True)

@@ -293,14 +293,15 @@ static void check_beyond(drawn *d)
     double z0 = s->z[0], end = s->z[s->sum.n - 1], right = fa_cap_tilt(&d->work.job, d->p->right),
            further = fa_max(fa_cap_line_end(&d->work.job, d->b, d->p->right, d->p->low, 12.0), end);
     int i;
-    further = fa_min(further, d->b->w.cap - 10.0 * d->b->w.width); /* the steps know no edge beyond the nodes */
+    /* the steps know no edge of a window beyond the nodes, which is wide off the line */
+    further = fa_min(further, d->b->w.cap - 10.0 * d->b->w.width - d->b->strip * d->b->sigma * d->b->sigma);
     for (i = 0; i < 6 && (d->at.starved == 3 || d->at.starved == 5); i++) {
         fa_cap_block other = {0};
         if ((i || further > end) && other_nodes(d, &other, 1, i ? z0 - (3.0 + 0.3 * i) * d->b->sigma : near_first(d, 1),
                                                 i ? end : further)) {
             fa_cap_moduli mine, more;
-            /* their number is a multiple of 16: those beyond `end` go, for past a cap the last value counts too often */
-            while (i && other.nodes.z[other.nodes.sum.n - 1] > end)
+            /* their number is a multiple of 16: those further out go, for past a cap the last value counts too often */
+            while (other.nodes.z[other.nodes.sum.n - 1] > (i ? end : further))
                 other.nodes.sum.n--;
             mine = fa_cap_quadrature(&d->work.job, d->b, &d->work.line, d->t, right);
             more = fa_cap_quadrature(&d->work.job, &other, &d->work.line, d->t, right);

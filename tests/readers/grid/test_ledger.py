@@ -18,6 +18,7 @@ from fastacct.losses.loss import Atoms, Bracket, Masses, Part
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.mechanisms.finite import PairOfTables
 from fastacct.readers.grid.composition import Composition
+from fastacct.readers.grid.place import moved_up
 from fastacct.readers.grid.reader import Grid
 from tests.grids import lower_delta, part
 from tests.grids import window as on_window
@@ -224,6 +225,19 @@ def test_dots_of_many_lone_losses_are_moved_back(epsilon):
     lower = grid._composed(grid._at(epsilon), 0, False)
     assert 0.0 < lower.delta(epsilon) <= truth < lower._replace(below=replace(lower.below, slack=0.0)).delta(epsilon)
     assert 0.7 * epsilon - 3.0 < lower.epsilon(truth) <= epsilon
+
+
+@pytest.mark.parametrize("tilt", [0.0, 9.0])
+def test_sums_of_dots_are_hardly_ever_further_above_than_is_said(tilt):
+    """Dots at both ends of a cell have the mean of exp(-loss) of a loss amid it: their own mean is above."""
+    n, spacing, log_rarely = 40_000, 0.1, -30.0
+    loss = 0.5 * spacing
+    up = -math.expm1(-loss) / -math.expm1(-spacing)
+    tilted = up * math.exp(tilt * spacing) / (1.0 - up + up * math.exp(tilt * spacing))
+    chance = binom(n, tilted)
+    spread = spacing * math.sqrt(-0.5 * n * log_rarely)
+    assert chance.logsf(math.floor((moved_up(n, spacing, tilt, log_rarely) + n * loss) / spacing)) <= log_rarely
+    assert chance.logsf(math.floor((spread + n * loss) / spacing)) > 0.9 * log_rarely  # which is not enough
 
 
 def test_a_lattice_is_kept_beside_others_that_do_not_share_it():
