@@ -180,8 +180,8 @@ def _largest_masses(part: Release, most: float) -> Cells:
 def _tilted(part: Release, tilt: float) -> Cells:
     """Masses times exp(tilt loss), as shares of their sum."""
     size = part.log_mass + tilt * part.loss
-    share: Cells = np.exp(size - size.max())
-    return share / share.sum()
+    share: Cells = np.exp(size - np.logaddexp.reduce(size))
+    return share
 
 
 def _ranges(part: Release, step: float, low: int, high: int, tilt: float) -> list[list[int]]:
@@ -247,7 +247,7 @@ class Direction:
         bits = 96 + 2.0 * math.log2(max(1.0 / step, 1.0)) - math.log2(self.target) + 1.5 * far
         lowest, last = (sum(part.times * pair[i] for part, pair in zip(self.parts, ends, strict=True)) for i in (0, 1))
         first = math.floor(low / step)
-        if lowest >= first - 0.1 * places:  # nothing is left of the window then
+        if lowest >= first - 0.1 * places and (lowest + places) * step >= high:  # nothing is left of the window then
             first = min(first, lowest)
         if places <= last - first <= 1.3 * places:  # nothing is right of it
             places = 256 * math.ceil((last - first + 1) / 256)

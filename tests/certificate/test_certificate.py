@@ -113,6 +113,13 @@ def test_losses_up_to_100_have_the_bits_that_they_cancel() -> None:
     assert direction.tried[0].number < 20.0  # of 128 bits it was infinite: y has 145 of them
 
 
+def test_a_window_that_is_moved_left_still_holds_epsilon() -> None:
+    job = fa.Gaussian(14.7).fixed_size(21, 1000) * 317 + fa.DiscreteLaplace(1.07, 3) * 8
+    document = {"releases": releases(job, "remove"), "relation": "remove"}
+    plan = Direction(checker, document, "remove", 5.46e-8).plan(1 << 16, 0.0)
+    assert (plan["first"] + plan["places"]) * float(plan["step"]) > 22.7  # it ended at 18.8; epsilon is 22.63
+
+
 def test_a_lattice_of_both_directions_has_the_bits_of_the_harder_one() -> None:
     job = fa.Gaussian(1.0).fixed_size(9, 1000) * 2
     found = fa.certify(job, delta=5e-12, neighbors="replace_one", digits=2)
