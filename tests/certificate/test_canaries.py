@@ -296,3 +296,12 @@ def test_what_is_no_file_of_text_is_refused_at_once(name: str, tmp_path: Path) -
         with pytest.raises((ValueError, OSError), match=r"."):
             read(path)
     refused(path)
+
+
+def test_discrete_gaussian_noise_has_mass_beyond_a_short_reach():
+    """Weights that are divided by their sum up to the reach alone would be too few, and prove too little."""
+    with checker.ctx.workprec(100):
+        scale = checker.ball("3")
+        assert checker.integers("discrete_gaussian", scale, 1, 60)(checker.ball("1.5")) > 0
+        with pytest.raises(ValueError, match="not precise"):
+            checker.integers("discrete_gaussian", scale, 1, 20)
