@@ -14,3 +14,13 @@ def test_the_variation_of_losses_that_meet_at_0_is_bounded_and_nearly_met(mu, is
             bound, seen = call("share", "variation", mu, rate, v, is_flipped, answers=2)
             assert seen <= bound
             assert seen >= (0.99 if rate == 1.0 else 0.3) * bound
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.3, 0.9])
+def test_how_near_0_a_sampled_ratio_comes_is_bounded_and_met(rate):
+    """On the path Im x = y: what is divided by it is not divided by more."""
+    for left, right in [(-3.0, -1.0), (-9.0, 9.0), (0.2, 0.3), (4.0, 12.0)]:
+        for y in (0.1, 1.0, 2.5):
+            bound, least = call("share", "clear_of", rate, left, right, y, answers=2)
+            assert bound <= least
+            assert least - bound <= 1e-3 * abs(least) + 1e-12

@@ -36,3 +36,16 @@ void variation(double mu, double rate, double v, double is_flipped, double *out)
     }
     out[0] = share.variation, out[1] = sum + fabs(at_zero[0] - at_zero[1]);
 }
+
+/* log of the least of |1 - q + q e^(x + iy)| over its value at y = 0, x between two numbers: the bound, and the least
+ * one of many */
+void clear_of(double rate, double left, double right, double y, double *out)
+{
+    int k;
+    out[0] = fa_sample_clear(rate, left, right, y);
+    out[1] = INFINITY;
+    for (k = 0; k <= POINTS; k++) {
+        double e = rate * exp(left + (right - left) * k / POINTS), re = 1.0 - rate + e * cos(y), im = e * sin(y);
+        out[1] = fmin(out[1], log(hypot(re, im) / (1.0 - rate + e)));
+    }
+}
