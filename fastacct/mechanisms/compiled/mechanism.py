@@ -133,7 +133,7 @@ class Compiled(Mechanism):
         """By the same two rules, on fewer panels; where they differ, or an infinite domain was cut too early, inf."""
         value = np.zeros(orders.size)
         for direction in DIRECTIONS[relation]:
-            exact, error = _log_moments(self, direction == "add", orders.tobytes())
+            exact, error = _log_moments(self, direction == "add", np.asarray(orders, dtype=np.float64).tobytes())
             value = np.maximum(value, np.where(error <= 1e-6 * exact + 1e-12, exact + error, np.inf))
         return value.reshape(orders.shape)
 

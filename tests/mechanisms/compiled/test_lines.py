@@ -176,3 +176,11 @@ def test_lambdas_of_one_line_are_not_mixed_up():
     first, second = (fa.jit.mechanism(log_density_p=p, log_density_q=gaussian_q) for p in (one, other))
     assert first == fa.jit.mechanism(log_density_p=one, log_density_q=gaussian_q)
     assert first != second
+
+
+def test_divergences_are_those_of_the_numbers_however_they_are_stored(gaussian):
+    orders = np.array([2.0, 3.0, 4.0])
+    stored = gaussian.divergence(orders, "add_remove")
+    assert stored == pytest.approx(0.5 * orders, rel=1e-9)
+    for other in (orders.astype(int), orders.astype(np.float32), orders.astype(">f8"), np.repeat(orders, 2)[::2]):
+        assert (gaussian.divergence(other, "add_remove") == stored).all()
