@@ -8,7 +8,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
-from pathlib import Path
 from types import ModuleType
 from typing import Final
 
@@ -30,6 +29,7 @@ _LOWERED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 @lru_cache(maxsize=1)
 def _table() -> dict[str, dict[str, list[str]]]:
     import tomllib
+    from pathlib import Path
 
     parts = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8")).items()
     return {part: {meant: words.split() for meant, words in listed.items()} for part, listed in parts}

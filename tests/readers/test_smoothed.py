@@ -96,7 +96,7 @@ def test_the_gaussian_is_taken_for_all_that_its_three_points_may_say(monkeypatch
 def test_errors_of_losses_go_outward_on_both_sides(error, slack):
     source = Atoms(LOSS, np.full(3, error), MASS, slack=slack)
     parts = [Part(source, source, 5)]
-    sides = Smoothed(parts, smoothed.Grid(parts, 1e-6), 1e-6)._sides
+    sides = Smoothed(parts, Grid(parts, 1e-6), 1e-6)._sides
     lower, upper = (_Sum(side, 2.0, 1e-10) for side in sides)
     for epsilon in (0.0, 0.52, 1.31, 2.2):
         least, most = (all_sums([(atoms(LOSS + off, MASS), 5)], epsilon) for off in (-1e-6, 1e-6))

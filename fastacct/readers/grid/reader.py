@@ -206,7 +206,7 @@ class Grid:
         """A bound by ever finer grids, until it does not move: where sides are apart no grid brings them together."""
         index, read, ease, floor, worst = asked
         best, before, level = worst[side], math.inf, self._level(ease)
-        for _ in range(_MAX_ROUNDS):
+        for done in range(_MAX_ROUNDS):
             try:
                 found = read(self._composed(index, level, side == 1))
             except OutOfReachError:
@@ -216,7 +216,7 @@ class Grid:
                     raise
                 index //= 2
                 continue
-            moved, before, best = abs(found - before) / _MOVES, found, (max, min)[side](best, found)
+            moved, before, best = abs(found - before) / _MOVES ** (done > 1), found, (max, min)[side](best, found)
             if not moved > self._tolerance * max(best, floor) or level >= self._finest(index):
                 break
             level += _FINER
