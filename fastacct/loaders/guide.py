@@ -46,7 +46,9 @@ class LoaderGuide(NamedTuple):
         known = f'sampling="{self.sampling}"' if self.sampling else "no sampler with amplification"
         lines = [f"{self.loader}: {known}; neighbors: {', '.join(self.neighbors) or 'none'}", f"  {self.call}"]
         if self.neighbors:
-            ends = "both ends hold" if self.lower_holds else "only the upper end holds, the lower end does not"
+            ends = (
+                "both ends hold" if self.lower_holds else "only the upper end is proved, since records may be left out"
+            )
             lines += [f"  ({_NAMES})", f"  An epoch uses a record {_times(*self.uses)}; of an interval {ends}."]
         return "\n".join([*lines, *(f"* {note}" for note in (*self.notes, *loaders()["always"]))])
 

@@ -107,11 +107,12 @@ def scaled(value: Reals, size: int, power: int) -> int | Cells | None:
     """A parameter multiplied by a power of a group's size, or None where that is rounded."""
     if isinstance(value, int):
         return value * int(size**power)
-    factor = float(size) ** power
+    cells, factor = np.asarray(value), float(size) ** power
     with np.errstate(over="ignore"):
-        moved = np.asarray(value) * factor
-    is_exact = math.frexp(factor)[0] == 0.5 and np.array_equal(moved / factor, np.asarray(value))
-    return moved if is_exact else None
+        moved = cells * factor
+    is_whole = power > 0 and bool((moved <= 2.0**53).all()) and np.array_equal(np.floor(cells), cells)
+    is_exact = math.frexp(factor)[0] == 0.5 and np.array_equal(moved / factor, cells)
+    return moved if is_exact or is_whole else None
 
 
 def are_proper(noise: Cells, rate: Cells) -> bool:

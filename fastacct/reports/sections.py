@@ -192,7 +192,7 @@ def sections_of(n: Numbers) -> Iterator[Section]:
     )
     if n["what_if"]:
         rows = tuple((change, at_most(e), percent(tpr)) for change, (e, tpr) in n["what_if"].items())
-        told = "For comparison: the numbers of other jobs, which were not run."
+        told = "For comparison: what the numbers would be under other circumstances."
         yield Section("What would change it", (told,), ("change", "ε at most", _ATTACK), rows)
     yield Section("What is guaranteed", tuple(_guaranteed(n)))
     if n["epsilon_at"]:
@@ -232,14 +232,15 @@ def _plain_words(n: Numbers) -> Iterator[str]:
         yield "Someone who sees what was released may recognize every record that was used."
     if replaced := n["what_if"].get(REPLACED):
         yield (
-            "Telling what a used record says, of two candidates, succeeds on average for at most "
-            f"{_of_100(replaced[1])}, with 1 of 100 others wrongly suspected."
+            "An attacker who knows that a record has one of two values tells the right one for at most "
+            f"{_of_100(replaced[1])} records, if the wrong value is named for 1 of 100."
         )
     whole = f"one of the {records:,.0f} rows" if unit == "row" and records else f"one {unit}"
     several = f"A record is {whole} of the data."
     if n["groups"]:
         size, (_, more) = next(reversed(n["groups"].items()))
-        yield f"{several} Of {owners(n)} {size} records, on average at most {_of_100(more)} are recognized."
+        known = f"at most {_of_100(more)} are recognized, if 1 of 100 that were not used is suspected"
+        yield f"{several} Of {owners(n)} {size} records, {known}."
     else:
         yield f"{several} {'A person with several' if unit == 'row' else 'A group of'} records is protected less."
     yield 'All of this holds under the conditions of "What is assumed". This report does not check them.'
@@ -302,13 +303,13 @@ def _assumed(n: Numbers) -> Section:
             fixed = "The noisy sum is divided by a fixed number (the expected batch size), not by how many were drawn."
             rows.append((fixed, "The numbers do not hold: how many were drawn is told without noise."))
     else:
-        limited = "What a record contributes is limited to the sensitivity"
-        rows.append((f"{limited} that the noise of each release is relative to.", "Nothing is promised."))
+        limited = "A record changes each released sum or count by at most the sensitivity that its noise is scaled to."
+        rows.append((limited, "Nothing is promised."))
     if (unit := unit_of(n)) != "row":
         all_of = f"All that belongs to one {unit} is one record: drawn together, and limited together."
         rows.append((all_of, f"A {unit} is protected less, as one with several records."))
     if KNOWN in what_if:
-        drawn = "" if n["is_run"] else ", and batches are drawn as computed at the end"
+        drawn = "" if n["is_run"] else ", and batches are drawn as listed under How it was computed"
         rows.append((f"Who is in which batch stays secret{drawn}.", _proved(what_if[KNOWN][1], "Where it is known")))
     secret = "Noise is random, drawn anew each time, and stays secret; so does the seed of the random numbers."
     rows.append((secret, "Nothing is promised: who knows the seed can take the noise away."))
@@ -330,7 +331,8 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
     if known := n.get("certificate"):
         told = f"ε ≤ {known['epsilon']} at δ = {known['delta']}"
         yield f"A program of 200 lines proves it in ball arithmetic, without this library's engine: {told}."
-        yield f"The certificate (SHA-256 {known['sha256']}) is proved again by `fastacct verify FILE` or checker.py."
+        check = "`fastacct verify FILE`, or fastacct/certificate/checker.py, which needs python-flint alone"
+        yield f"Ask its author for the certificate, a JSON file (SHA-256 {known['sha256']}). Check it with {check}."
     if found := n.get("audit"):
         shown = f"shown by an audit: at least {digits_down(found['shown'], _DIGITS)} ({_confidence(n)})"
         end = f"the guarantee is {'' if found['refuted'] else 'not '}refuted"

@@ -148,7 +148,7 @@ def test_every_answer_says_who_is_left_out_or_repeated_and_which_ends_hold():
         assert most > 0, (loader, given)
         assert isinstance(guide.lower_holds, bool), (loader, given)
         if guide.neighbors:
-            ends = "both ends hold" if guide.lower_holds else "the lower end does not"
+            ends = "both ends hold" if guide.lower_holds else "only the upper end is proved"
             assert f"of an interval {ends}" in str(guide) or f"holds, {ends}" in str(guide), (loader, given)
         else:
             assert not guide.lower_holds, (loader, given)
