@@ -56,8 +56,7 @@ def _sampler(sampler: Foreign, size: int, drops: bool) -> Seen:
     if kind == _SEQUENTIAL:
         return in_order({"drop_last": drops}, drawn, size)
     if kind == _SUBSET:
-        if len({*sampler.indices}) != drawn:
-            raise refusal(sampler, "its indices repeat")
+        _refuse_repeated(sampler)
         return shuffled({"drop_last": drops}, drawn, size)
     if kind == _WEIGHTED:
         return Seen("", TORCH, {"weighted": True}, {}, 0)
@@ -121,9 +120,17 @@ def _of_accelerate(shard: Foreign, loader: Foreign, synchronized: Foreign) -> Se
 def _refuse_repeats(data: Foreign) -> None:
     """A subset may hold a record twice."""
     while name_of(data) == "torch.utils.data.dataset.Subset":
-        if len({*data.indices}) != len(data.indices):
-            raise refusal(data, "its indices repeat")
+        _refuse_repeated(data)
         data = data.dataset
+
+
+def _refuse_repeated(chosen: Foreign) -> None:
+    """Indices, of tensors too; negative ones may be others counted from the end."""
+    indices = [int(index) for index in chosen.indices]
+    if len({*indices}) != len(indices):
+        raise refusal(chosen, "its indices repeat")
+    if min(indices, default=0) < 0:
+        raise refusal(chosen, "an index below 0 may be another one's record")
 
 
 def _world() -> int:

@@ -232,14 +232,14 @@ def _plain_words(n: Numbers) -> Iterator[str]:
         yield "Someone who sees what was released may recognize every record that was used."
     if replaced := n["what_if"].get(REPLACED):
         yield (
-            "An attacker who knows that a record has one of two values tells the right one for at most "
+            "An attacker who knows that a record has one of two values tells the right one on average for at most "
             f"{_of_100(replaced[1])} records, if the wrong value is named for 1 of 100."
         )
     whole = f"one of the {records:,.0f} rows" if unit == "row" and records else f"one {unit}"
     several = f"A record is {whole} of the data."
     if n["groups"]:
         size, (_, more) = next(reversed(n["groups"].items()))
-        known = f"at most {_of_100(more)} are recognized, if 1 of 100 that were not used is suspected"
+        known = f"on average at most {_of_100(more)} are recognized, if 1 of 100 that were not used is suspected"
         yield f"{several} Of {owners(n)} {size} records, {known}."
     else:
         yield f"{several} {'A person with several' if unit == 'row' else 'A group of'} records is protected less."

@@ -8,7 +8,7 @@ from typing import Final
 
 from fastacct.loaders import loader_guide
 from fastacct.scripts.found import Loop, asked, number
-from fastacct.scripts.loops import is_single, iterated
+from fastacct.scripts.loops import is_single, iterated, refuse_added
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import Loader, torch_loader
 from fastacct.scripts.steps import ask_of_file, goes_on, over, refuse_others, refuse_rebound, steps_of, take_epochs
@@ -80,6 +80,8 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
                 raise UnclearError(inner, f"{ast.unparse(inner.iter)[:40]} is not the loader that was made private")
             if not is_used:
                 loop.breaks = inner.lineno, f"a loop over the loader before make_private, {ast.unparse(source)}"
+        if steps and not (is_poisson and is_used):  # else Opacus refuses to add gradients up
+            refuse_added(script, steps[0])
         take_epochs(loop, steps, call)
     except UnclearError as error:
         loop.ask("batches epochs", error)

@@ -131,3 +131,10 @@ def is_single(script: Script, node: ast.AST) -> str:
     except UnclearError as error:
         return str(error)
     return f"line {loops[0].lineno}: this is made again in each round of a loop" if loops else ""
+
+
+def refuse_added(script: Script, step: ast.AST) -> None:
+    """Several gradients for one step: each is clipped by itself, and the noise is that of one."""
+    backward = script.attributes["backward"]
+    if len(backward) > 1 or any(around(script, one)[0] != around(script, step)[0] for one in backward):
+        raise UnclearError(backward[-1], "several gradients may be added up for one step")

@@ -155,8 +155,8 @@ def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
                 raise UnclearError(one, "it draws users, of whom several records may be in a batch")
     except (UnclearError, ValueError, TypeError) as error:
         return asked(loop, error)
-    if len([one for one in script.attributes["batch_iterator"] if isinstance(one.ctx, ast.Load)]) > 1:
-        loop.ask("one loop", f"line {call.lineno}: several loops draw batches")
+    if why := _several_passes(script, call):
+        loop.ask("one loop", f"line {call.lineno}: {why}")
     loop.sampling, loop.lower_holds = guide.sampling, guide.lower_holds
     if guide.sampling == "poisson":
         loop.take("sample_rate", said.get("sampling_prob"))
@@ -168,6 +168,34 @@ def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
     else:
         loop.call = guide.call
     return loop
+
+
+def _several_passes(script: Script, call: ast.Call) -> str:
+    """Why more steps may be taken than the strategy has; empty where one loop goes through its batches once."""
+    drawn = [one for one in script.attributes["batch_iterator"] if isinstance(one.ctx, ast.Load)]
+    if len(drawn) > 1:
+        return "several loops draw batches"
+    made = script.parent[call]
+    if isinstance(made, ast.Assign):
+        names = {one.id for one in made.targets if isinstance(one, ast.Name)}
+        used = [one for one in ast.walk(script.tree) if isinstance(one, ast.Name) and one.id in names]
+        if any(one not in made.targets and not _draws(script.parent[one]) for one in used):
+            return "what becomes of the strategy cannot be told"
+    for one in drawn:
+        over = script.parent[script.parent[one]]
+        while isinstance(over, ast.Call) and getattr(over.func, "id", "") in ("enumerate", "tqdm"):
+            over = script.parent[over]
+        if not isinstance(over, ast.For):
+            return "how often its batches are gone through cannot be told"
+        if any(isinstance(inner, ast.For | ast.While) for inner in ast.walk(over) if inner is not over):
+            return "a loop inside may take several steps with one batch"
+        if why := is_single(script, over):
+            return why
+    return ""
+
+
+def _draws(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "batch_iterator"
 
 
 def jax_keras(loop: Loop, call: ast.Call) -> Loop:

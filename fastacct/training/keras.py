@@ -23,7 +23,8 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
     **Guarantee.** That of `Meter`, where the model's steps clip and add noise; this adds none.
 
     With `path` the meter is kept in a file, written at the end of each epoch and read when training begins.  Put this
-    before `BackupAndRestore`: if the process dies between the two, an epoch counts twice, and none is lost.
+    before `BackupAndRestore`, which must save by epochs, as it does by default.  If the process dies between the
+    two, an epoch counts twice, and none is lost.
     """
 
     def __init__(self, meter: Meter, path: str | os.PathLike[str] | None = None) -> None:

@@ -23,6 +23,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
+        self._batches = 0
 
     def on_train_start(self, trainer: Foreign, pl_module: Foreign) -> None:
         """Refuse another number of batches a step than the meter counts."""
@@ -34,8 +35,18 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         """Tell the meter of the pass."""
         self.meter.epoch()
 
+    def on_train_batch_start(self, trainer: Foreign, pl_module: Foreign, *given: Foreign, **named: Foreign) -> None:
+        """Count the batch."""
+        self._batches += 1
+
     def on_before_optimizer_step(self, trainer: Foreign, pl_module: Foreign, optimizer: Foreign) -> None:
-        """Record the step, or refuse it."""
+        """Record the step, or refuse it, also where a schedule or the module has added batches up."""
+        if self._batches > self.meter.accumulate:
+            raise ValueError(
+                f"{self._batches} batches were added up for this step, and the meter counts {self.meter.accumulate}: "
+                f"Meter(accumulate={self._batches}) for a number that stays the same"
+            )
+        self._batches = 0
         if self.meter.waits:  # resumed inside an epoch
             self.meter.epoch()
         self.meter.step()

@@ -100,7 +100,8 @@ class Meter:
         make_private: bool = False,
         **run: Any,
     ) -> None:
-        self.stop_at = as_number("stop_at", stop_at, _ANY)
+        self.stop_at = stop_at
+        self._is_private = loader is not None and bool(make_private)
         self.accumulate = int(as_number("accumulate", accumulate, _WHOLE))
         self._loader, self._after = loader, None if after is None else as_process(after)
         self._asked: dict[str, Any] = {
@@ -130,7 +131,6 @@ class Meter:
         sizes = {"records": live.records if live.records is not None else given.get("records")}
         self.delta = float(unwrap(as_delta(delta, sizes)))
         self._asked["delta"] = self.delta
-        self._fits: int | None = None
         self._known: dict[int, float] = {}
         self.steps = 0
         """Steps that have been recorded."""
@@ -144,6 +144,16 @@ class Meter:
         self._epsilon_of(1)  # refused here, if at all
         is_plain = "bins" not in self._run and "accountant" not in self._asked
         self._uses_all = is_plain and self._run.get("sampling") == "shuffled"
+
+    @property
+    def stop_at(self) -> float:
+        """The largest epsilon that is spent; a new one holds from the next step on."""
+        return self._stop_at
+
+    @stop_at.setter
+    def stop_at(self, stop_at: float) -> None:
+        self._stop_at = as_number("stop_at", stop_at, _ANY)
+        self._fits: int | None = None
 
     __getattr__ = hinting(
         {"get_epsilon": "read epsilon", "update": "call step()", "spent": "read epsilon", "budget": "read stop_at"}
@@ -226,6 +236,10 @@ class Meter:
 
         With `accumulate` a step is recorded before the first of so many batches.
         """
+        if loader is None and self._is_private:
+            raise TypeError("make_private returned another loader, which draws the batches: give it to batches()")
+        if loader is not None and hasattr(loader, "batch_sampler"):
+            self._refuse_another(loader)
         over = self._loader if loader is None else loader
         if not isinstance(over, Iterable):
             raise TypeError("batches() needs a loader to go through: give it here, or to Meter")
@@ -237,6 +251,14 @@ class Meter:
                     return
                 self.step()
             yield batch
+
+    def _refuse_another(self, loader: object) -> None:
+        """A loader that draws otherwise than the one that is counted."""
+        given = seen(loader)
+        proved(given, self._asked.get("neighbors", "add_remove"))
+        drawn, counted = (run.get("sampling", "poisson") for run in (given.run, self._run))
+        if drawn != counted:
+            raise ValueError(f"this loader draws {drawn} batches, and the meter counts {counted} ones")
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept in a checkpoint: plain numbers and words, for JSON too."""

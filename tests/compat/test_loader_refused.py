@@ -207,3 +207,30 @@ def test_what_stands_beside_a_loader_says_what_to_give(make, said):
 def test_a_relation_that_the_loader_lacks_names_the_loader_of_make_private():
     with pytest.raises(ValueError, match=r"'zero_out'.*the loader that this returns"):
         fa.dpsgd.epsilon(loader=loader(shuffle=True), noise_multiplier=1.0, epochs=1, delta=1e-3)
+
+
+def test_indices_of_tensors_and_negative_ones_are_compared_as_numbers():
+    rows = data.TensorDataset(torch.zeros(105, 1))
+    for indices in (torch.zeros(105, dtype=torch.long), torch.randint(0, 105, (105,)), [0, -105], [*range(104), -1]):
+        for one in (
+            data.DataLoader(data.Subset(rows, indices), batch_size=5, shuffle=True),
+            data.DataLoader(rows, 5, sampler=data.SubsetRandomSampler(indices)),
+        ):
+            with pytest.raises(ValueError, match=r"repeat|below 0"):
+                fa.loader_guide(one)
+    every = data.SubsetRandomSampler(torch.arange(105))
+    assert fa.loader_guide(data.DataLoader(rows, 5, sampler=every)).sampling == "shuffled"
+
+
+def test_a_meter_goes_through_no_other_loader_than_it_counts():
+    rows = data.TensorDataset(torch.zeros(100, 1))
+    shuffling = data.DataLoader(rows, batch_size=10, shuffle=True)
+    private = Meter(shuffling, make_private=True, noise_multiplier=1.0, delta=1e-5)
+    with pytest.raises(TypeError, match="make_private returned another loader"):
+        next(private.batches())
+    meter = Meter(noise_multiplier=1.0, sample_rate=0.1, delta=1e-5)
+    with pytest.raises(ValueError, match="Opacus' make_private"):
+        next(meter.batches(shuffling))
+    again = data.DataLoader(rows, 10, sampler=data.RandomSampler(rows, replacement=True, num_samples=100))
+    with pytest.raises(ValueError, match="draws with_replacement batches, and the meter counts poisson ones"):
+        next(meter.batches(again))

@@ -128,3 +128,57 @@ def test_a_command_line_that_a_function_reads_counts_where_nothing_changes_it(li
     assert plain.defaults["--sigma"] == 1.3
     (changed,) = check(PARSED.replace("    return p.parse_args()", line), records=50_000, batch_size=256)
     assert "noise_multiplier" in changed.asks
+
+
+CYCLIC = """import numpy as np
+from jax_privacy import batch_selection
+plan = batch_selection.CyclicPoissonSampling(sampling_prob=0.01, iterations=1000)
+for rows in plan.batch_iterator(50_000, rng=np.random.default_rng()):
+    step(rows)
+"""
+LOOP = CYCLIC[CYCLIC.index("for rows") :]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        CYCLIC.replace(LOOP, "for e in range(5):\n    for rows in plan.batch_iterator(50_000):\n        step(rows)\n"),
+        CYCLIC.replace(LOOP, "def main():\n    " + LOOP.replace("\n", "\n    ").rstrip() + "\nmain()\nmain()\n"),
+        CYCLIC.replace(LOOP, "import dataclasses\nplan = dataclasses.replace(plan, iterations=9000)\n" + LOOP),
+        CYCLIC.replace("    step(rows)", "    for k in range(9):\n        step(rows)"),
+        CYCLIC.replace("plan.batch_iterator(50_000, rng=np.random.default_rng())", "list(plan.batch_iterator(9)) * 9"),
+        CYCLIC.replace(
+            LOOP, "def run(p):\n    for rows in p.batch_iterator(9):\n        step(rows)\nrun(plan)\nrun(plan)"
+        ),
+    ],
+)
+def test_batches_of_jax_privacy_that_are_gone_through_again_are_asked_about(script):
+    (plain,) = check(CYCLIC, noise_multiplier=1.1, delta=1e-5)
+    assert plain.epsilon == fa.dpsgd.epsilon(noise_multiplier=1.1, sample_rate=0.01, steps=1000, delta=1e-5)
+    (found,) = check(script, noise_multiplier=1.1, delta=1e-5)
+    assert found.epsilon is None
+
+
+OPACUS = """from opacus import PrivacyEngine
+from torch.utils.data import DataLoader
+loader = DataLoader(data, batch_size=100, shuffle=True)
+model, optimizer, loader = PrivacyEngine().make_private(
+    module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0,
+    poisson_sampling=False)
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+def test_gradients_of_one_step_that_are_clipped_one_by_one_are_asked_about():
+    """Where batches are not Poisson, Opacus adds them up: a record moves the sum by several norms."""
+    (plain,) = check(OPACUS, records=10_000, delta=1e-5)
+    assert plain.epsilon is not None
+    twice = "        loss(model(x), y).backward()\n"
+    for script in (OPACUS.replace(twice, 2 * twice), OPACUS.replace(twice, "        for k in range(2):\n    " + twice)):
+        (found,) = check(script, records=10_000, delta=1e-5)
+        assert found.epsilon is None
+        assert "batches" in found.asks

@@ -293,7 +293,7 @@ MUTANTS = (
     ("guarantees/content.py", "is_near and low <= most and high >= least", "low <= most and high >= least",
      "guarantees/guarantees test_a_forger"),
     ("certificate/checker.py", "total = total.union(total + 2 * weight[-1] / ((at[-1] / value**2).exp() - 1))", "pass",
-     "certificate/canaries has_mass_beyond_a_short"),
+     "certificate/canaries test_discrete_gaussian"),
     ("certificate/checker.py", ' and sums[1] <= exact(job["delta"])', "",
      "certificate/canaries test_guarantees_add_up_to_no_less"),
     ("certificate/checker.py",

@@ -115,3 +115,28 @@ def test_the_sampler_that_lightning_inserts_is_told():
     assert guide.sampling is None  # 40 records among 3 workers: two come twice
     assert guide.uses == (1, 2)
     assert any("Its seed is" in note for note in guide.notes)
+
+
+def test_batches_that_a_schedule_adds_up_are_noticed(tmp_path):
+    data = loader()
+    later = pl.callbacks.GradientAccumulationScheduler({0: 1, 1: 5})
+    meter = Meter(data, **RUN)
+    with pytest.raises(ValueError, match="batches were added up for this step, and the meter counts 1"):
+        trainer(tmp_path, MeterCallback(meter), later).fit(Module(), data)
+    assert meter.steps == RECORDS // BATCH
+
+
+def test_batches_that_a_module_adds_up_are_noticed(tmp_path):
+    class Adds(Module):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch, at):
+            self.manual_backward(super().training_step(batch, at))
+            if at % 5 == 4:
+                self.optimizers().step()
+
+    data = loader()
+    with pytest.raises(ValueError, match=r"5 batches were added up"):
+        trainer(tmp_path, MeterCallback(Meter(data, **RUN))).fit(Adds(), data)

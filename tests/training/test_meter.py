@@ -327,3 +327,14 @@ def test_shuffled_passes_cost_what_the_verb_says_to_the_last_bit(records, size, 
                 meter.epoch()
                 meter.step()
             assert meter.epsilon == fa.dpsgd.epsilon(**run, noise_multiplier=noise, epochs=epochs, delta=delta)
+
+
+def test_another_budget_holds_from_the_next_step_on():
+    meter = Meter(**POISSON, stop_at=9.0)
+    before = meter.remaining
+    meter.stop_at = 1.0
+    assert meter.remaining < before
+    with pytest.raises(fa.BudgetExceededError):
+        meter.step(before)
+    with pytest.raises(ValueError, match="stop_at"):
+        meter.stop_at = math.nan
