@@ -127,7 +127,7 @@ class Side:
         return upper if upper <= enough or not self.is_on_grid else self._grid.at_most(quantity, target)
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False) -> Found:
-        """The answer; of sides that are apart the upper one alone takes a third of the time."""
+        """The answer; of sides that are apart the upper one alone takes about half of the time."""
         if only_upper and isinstance(grid := self.reader, Grid):
             ask = grid.epsilon if quantity == "epsilon" else grid.delta
             return ask(target, only_upper=True)
