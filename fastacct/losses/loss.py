@@ -217,6 +217,10 @@ class Pair:
         """The losses of one direction."""
         return self.remove if direction == "remove" else self.add
 
+    def given(self, deltas_of: Callable[..., tuple[Cells, Cells]]) -> Pair:
+        """The pair where deltas of other jobs are known: itself, where it needs none."""
+        return self
+
     @property
     def is_nothing(self) -> bool:
         """Whether nothing is released."""

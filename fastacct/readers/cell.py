@@ -220,7 +220,7 @@ class CellReader(Guarded):
         """The losses of everything that releases something."""
         used = []
         for mechanism, count in self.table:
-            pair = mechanism.losses(self.relation)
+            pair = self._line.pair(mechanism)
             if pair is None:
                 raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
             _ = pair.remove, pair.add  # of what is data for a line alone there are no losses one by one

@@ -17,7 +17,7 @@ from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
-from fastacct.core.relations import Relation
+from fastacct.core.relations import Direction, Relation
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
@@ -25,7 +25,7 @@ from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
 from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, job_of, read_run
 from fastacct.readers.infinite import read_whole
-from fastacct.readers.nearby import BOTTOM, EPSILON, Reading, status_within
+from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, Reading, status_within
 from fastacct.readers.reach import within_reach
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
@@ -97,12 +97,12 @@ class Contour:
         """Whether some losses are known by two pairs, one from above and one from below."""
         if self._columns is not None:
             return False
-        return any(isinstance(self._pair(mechanism), Apart) for cell in self._cells for mechanism, _ in cell)
+        return any(isinstance(self.pair(mechanism), Apart) for cell in self._cells for mechanism, _ in cell)
 
-    def _pair(self, mechanism: Mechanism) -> Pair | None:
+    def pair(self, mechanism: Mechanism) -> Pair | None:
         """The losses of a mechanism, made once."""
         if mechanism not in self._pairs:
-            self._pairs[mechanism] = mechanism.losses(self.relation)
+            self._pairs[mechanism] = losses_of(mechanism, self.relation)
         return self._pairs[mechanism]
 
     def read_cell(
@@ -113,6 +113,16 @@ class Contour:
         _kernels.begin()
         try:
             return self._read(cell, target, what, self.directions, only_upper and self.is_apart)
+        finally:
+            _kernels.end()
+
+    def one_way(self, epsilon: Cells, direction: Direction) -> tuple[Cells, Cells]:
+        """Bounds of the deltas of a job of plain numbers in one direction."""
+        if self.is_apart:
+            raise OutOfReachError("the curve is not known better than the losses are")
+        _kernels.begin()
+        try:
+            return self._read(0, epsilon, DELTA, kernel_directions(direction))[0][:2]
         finally:
             _kernels.end()
 
@@ -178,7 +188,7 @@ class Contour:
 
     def _loss(self, mechanism: Mechanism, below: bool) -> Mixture | Pieces | None:
         """What the kernels read of a mechanism; None where nothing is released."""
-        pair = self._pair(mechanism)
+        pair = self.pair(mechanism)
         if pair is None:
             raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
         if isinstance(pair, Apart):
@@ -218,6 +228,17 @@ class Contour:
 
         in_pieces(len(pieces), threads, work)
         return out
+
+
+def losses_of(mechanism: Mechanism, relation: Relation) -> Pair | None:
+    """The losses of a mechanism; where they need deltas of another job, with those of its line."""
+    pair = mechanism.losses(relation)
+    return pair if pair is None else pair.given(_deltas)
+
+
+def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
+    """Bounds of the deltas of a job in one direction."""
+    return Contour.of(job.decompose(relation), relation).one_way(epsilon, direction)
 
 
 def _is_narrow(reading: Reading) -> bool:

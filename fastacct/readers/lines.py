@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from functools import cache
 from typing import Final, Literal
@@ -198,8 +198,9 @@ class _Search:
 
     def _between(self, e: list[float], at: int) -> tuple[float, float]:
         """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use."""
-        place = bisect_left(_PLACES, e[at])
-        low, high = e[at - 1] if at else _PLACES[place - 1], (e[at + 1 :] or [*_PLACES, math.inf][place + 1 :])[0]
+        near = 0.01 * abs(e[at])  # a search that has come to a place goes on to the next one
+        low = e[at - 1] if at else _PLACES[bisect_left(_PLACES, e[at] - near) - 1]
+        high = (e[at + 1 :] or [*_PLACES, math.inf][bisect_right(_PLACES, e[at] + near) :])[0]
         return max(low, -_TRIED[-1]), min(high, _TRIED[-1], -math.log(max(self.fpr, 1e-320)))
 
     def _inside(self, epsilon: float, low: float, best: float, high: float) -> float:
