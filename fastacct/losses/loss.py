@@ -38,6 +38,11 @@ CHUNK: Final = 1 << 12
 """... and how many are evaluated at once: what a processor keeps near, and so short a stretch that few components of a
 mixture matter there."""
 
+LEAST_TAIL: Final = 1e-299
+"""The least mass that can be left out."""
+PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
+"""Tilts apart, times a standard deviation, of which Chernoff's bound takes the best."""
+
 
 class OutOfReachError(ValueError):
     """The numbers are too extreme for a grid of any allowed size."""

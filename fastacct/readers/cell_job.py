@@ -31,15 +31,8 @@ ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
 CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
 _CKS: Final = _kernels.Conversion.CANONNE_KAMATH_STEINKE
-_FAR: Final = 30.0
-"""Beyond so many standard deviations a component that is hardly ever drawn may be left out ..."""
 _HARDLY: Final = 30
-"""... where all of them together have at most 10^-this weight ..."""
-_NEARER: Final = 6.0
-_OF_DELTA: Final = 1e-10
-"""... and beyond these, where a delta is asked for of which they are this part at most."""
-_MOST_SQUARES: Final = 2.5e5
-"""Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
+"""Components far out are left out that have at most 10^-this weight, whatever is asked."""
 _NO_DATA: Final = columns(())
 
 
@@ -79,7 +72,8 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
     """A pair without the components that are far out and hardly ever drawn, and their weight, on the heavier side: of P
     on the right, of Q on the left, where the other side has none, so that the loss still increases."""
     sides, lost, most = [], 0.0, 10.0**-hardly
-    far = (_FAR if hardly == _HARDLY else _NEARER) * pair.noise
+    # of which little is left out, from 30 standard deviations on
+    far = (30.0 if hardly == _HARDLY else 6.0) * pair.noise
     for side, other, out in ((pair.p, pair.q, 1.0), (pair.q, pair.p, -1.0)):
         gone, shared, kept = 0.0, {mean for _, mean in other}, list(side)
         kept.sort(key=itemgetter(1), reverse=out < 0.0)  # by mean
@@ -210,7 +204,7 @@ def _read(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
 def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
     """The kernel, asked each number once, in an order in which neighbours share a line."""
     parts = job.columns[2] + job.columns[3]
-    if float(parts @ parts.astype(float)) > _MOST_SQUARES:
+    if float(parts @ parts.astype(float)) > 2.5e5:  # a target takes about 0.03 ms for each
         return Reading.nothing(target[0], what)
     points, places = np.unique(target, return_inverse=True)
     (up, down), out = places.reshape(target.shape), Reading.empty(points.size)
@@ -233,7 +227,7 @@ def _without_far(
     """Bounds by the components that do not reach far out; by all of them, where these are not tight."""
     out, digits = Reading.nothing(target[0], what), np.full(target[0].shape, _HARDLY)
     if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
-        least = np.maximum(target[0] * _OF_DELTA / job.steps, 10.0**-_HARDLY)
+        least = np.maximum(target[0] * 1e-10 / job.steps, 10.0**-_HARDLY)  # a small part of delta
         digits = np.ceil(-np.log10(least)).astype(np.int64)
     is_all = np.zeros(digits.shape, dtype=np.bool_)
     for hardly in np.unique(digits).tolist():

@@ -20,7 +20,7 @@ from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
-from fastacct.losses.loss import Atoms, OutOfReachError, Part, composed, log_moment, weighted
+from fastacct.losses.loss import PROBES, Atoms, OutOfReachError, Part, composed, log_moment, weighted
 
 if TYPE_CHECKING:
     from fastacct.readers.grid.reader import Grid
@@ -36,7 +36,6 @@ _HEIGHT: Final = 1.05
 """Of what the Gaussian adds, over the sum of three points: 1.0488 at most."""
 _NEXT_TILT: Final = 1.25
 """Of one tilt to the next."""
-_PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 _MOST_KEPT: Final = 1 << 21
 """Points of sums, of 32 bytes each, and phases that are in memory together."""
 
@@ -151,7 +150,7 @@ class _Sum:
         if not all(one.loss.size for one, _ in parts):
             raise OutOfReachError("there is no finite loss")
         width = math.sqrt(log_moment(self._weighted, tilt).variance + variance)
-        self._steps = [float(step) / width for step in _PROBES]
+        self._steps = [float(step) / width for step in PROBES]
         self._here = self._most(tilt)
         self._right = [self._most(tilt + step) for step in self._steps]
         self._left = [self._most(-1.0 - step) for step in self._steps]

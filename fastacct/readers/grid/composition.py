@@ -24,20 +24,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import TINY, Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Moment, composed, log_moment
+from fastacct.losses.loss import PROBES, ROUNDING, Moment, composed, log_moment
 from fastacct.losses.measure import GridMeasure, Lowered
 from fastacct.readers.grid.window import Lower, Window
-
-_TINY: Final = 1e-300
-_CHERNOFF: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 
 
 class _Part(Record):
@@ -125,7 +121,7 @@ class Composition:
             exponent += self.moment_error(tilt + sign * step) + self.moment_error(tilt)
             exponent += 4.0 * ROUNDING * (step * abs(point) + abs(self.moment(tilt).value))
             best = min(best, exponent)
-        return max(math.exp(best) * (1.0 + 1e-12), _TINY)  # what underflows is multiplied by a large scale again
+        return max(math.exp(best) * (1.0 + 1e-12), TINY)  # what underflows is multiplied by a large scale again
 
     def window(self, tilt: float, log_budget: float, max_points: int) -> Window:
         """The composed measure where its tilted mass is, up to exp(log_budget) if `max_points` allow."""
@@ -133,7 +129,7 @@ class Composition:
             return Window(self.is_upper, 0.0, self.spacing, np.zeros(1), self.infinite(), 0.0, 0.0)
         now = self.moment(tilt)
         width = math.sqrt(now.variance) + self.spacing
-        steps = _CHERNOFF / width
+        steps = PROBES / width
         high = min((self.moment(tilt + step).value - now.value - log_budget) / step for step in steps)
         low = max(-(self.moment(tilt - step).value - now.value - log_budget) / step for step in steps)
         last = min(self.length - 1, math.ceil((Fraction(high) - self.origin) / Fraction(self.spacing)))
@@ -186,7 +182,7 @@ class Composition:
             sums *= 1.0 + sign * ROUNDING * (4 + last // n_points)
             folded.append((sums, part.copies))
         if len(folded) == 1 and folded[0][1] == 1:
-            return folded[0][0], _TINY, _TINY, float(scale)
+            return folded[0][0], TINY, TINY, float(scale)
         gain = 8.0 * ROUNDING * math.log2(n_points)
         log_bound, product = np.zeros(n_points // 2 + 1), np.ones(n_points // 2 + 1, dtype=np.complex128)
         factors: list[tuple[float, Cells]] = []
@@ -217,7 +213,7 @@ class Composition:
                 norm += error_norm * float(others.max())
         inverse = gain * _norm(masses)
         more = 1.0 + 1e-6 + 8.0 * ROUNDING * self.n_factors
-        return masses, more * (each + inverse) + _TINY, more * (norm + inverse) + _TINY, float(scale)
+        return masses, more * (each + inverse) + TINY, more * (norm + inverse) + TINY, float(scale)
 
 
 def _norm(x: Cells) -> float:

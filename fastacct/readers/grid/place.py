@@ -16,7 +16,6 @@ from fastacct.readers.grid.window import Lower, Window
 _MOST_SHARES: Final = 1000
 _APART: Final = 5.0
 """Standard deviations of the tilted loss between two tilts."""
-_ATOM: Final = 0.02
 
 
 class Place(NamedTuple):
@@ -61,7 +60,7 @@ def next_tilt(
     width, rest = math.sqrt(moment.variance), 0.0
     if has_densities:
         rest = math.fsum(n * float(loss.max()) for n, loss, _ in whole) - moment.mean
-    if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * max(width, rest) < _ATOM:
+    if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * max(width, rest) < 0.02:
         return None  # all at the largest loss: more tilt changes nothing
     step = _APART / width if tilt == 0.0 else min(_APART / width, 2.0 * tilt)
     for _ in range(60):  # not beyond where another part of the losses takes over
