@@ -23,14 +23,13 @@ from fastacct.losses.panels import without
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import merge
-from fastacct.readers.nearby import DELTA, EPSILON, LOG_DELTA, THRESHOLD, TOP, Change, Reading, status_within, through
+from fastacct.readers.nearby import EPSILON, THRESHOLD, Change, Reading, status_within, through
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data, Directions, Quantity
 
 ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
 CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
-_CKS: Final = _kernels.Conversion.CANONNE_KAMATH_STEINKE
 _HARDLY: Final = 30
 """Components far out are left out that have at most 10^-this weight, whatever is asked."""
 _NO_DATA: Final = columns(())
@@ -46,12 +45,10 @@ class CellJob(NamedTuple):
 
     columns: _Columns
     """Counts, noises, numbers of components of P and of Q; weights and means of all components."""
-    runs: Run | None = None
-    """Noise, rate and count, where all are sampled Gaussians."""
     shift: float = 0.0
     """By how much the rounding of weights may move epsilon."""
     alone: Run | None = None
-    """Those of one sampled Gaussian that a cell of the vectorised kernel can hold."""
+    """Noise, rate and count of one sampled Gaussian that a cell of the vectorised kernel can hold."""
     is_plain: bool = False
     near: Callable[[int], tuple[CellJob, float]] | None = None
     """The job without components far out of at most 10^-this weight, and the chance that a step draws one of them."""
@@ -87,7 +84,7 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
 def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:
     """The job of these mixtures and losses, how often each."""
     table = _merged(mixtures, data)
-    count, noise, _, n_q, weight, mean = given = _columns(table)
+    count, noise, *_, weight, mean = given = _columns(table)
     job = CellJob(
         given,
         shift=sum(4.0 * count * pair.rounding for pair, count in table),
@@ -98,12 +95,9 @@ def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()
         job = job._replace(near=cache(partial(_without, table, data)))
     if data:
         return _with_data(job, data, 0.0 if table else spacing_of(data))
-    if n_q.any():
-        return job
     if len(table) == 1 and table[0][0].is_sampled:
-        run = noise / mean, weight, count
-        return job._replace(runs=run, alone=run)
-    return job._replace(runs=(np.nextafter(noise / mean, 0.0), weight, count))
+        return job._replace(alone=(noise / mean, weight, count))
+    return job
 
 
 def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:
@@ -194,11 +188,9 @@ def _read(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
     e^s delta'(eps - s), s = 2 r times the number of steps; and the same the other way round.
     """
     if job.shift == 0.0:
-        reading = _call(job, target, what, directions)
-    else:
-        sides = (Change(0.0, shift, shift) for shift in (job.shift, -job.shift))
-        reading = through(lambda near, kind: _call(job, near, kind, directions), target, what, *sides)
-    return _with_fallback(reading, job.runs, target[0], what) if job.runs else reading
+        return _call(job, target, what, directions)
+    sides = (Change(0.0, shift, shift) for shift in (job.shift, -job.shift))
+    return through(lambda near, kind: _call(job, near, kind, directions), target, what, *sides)
 
 
 def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
@@ -248,20 +240,3 @@ def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directio
     if lost == 0.0:
         return _read(near, target, what, directions)
     return through(lambda easier, kind: _read(near, easier, kind, directions), target, what, Change(gained=lost))
-
-
-def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -> Reading:
-    """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
-    lost = (reading.upper >= TOP[what]) & ((target > 0.0) | (what != EPSILON))
-    if not lost.any():
-        return reading
-    at = np.ascontiguousarray(target[lost])
-    value, order, status = np.empty(at.size), np.empty(at.size), np.empty(at.size, dtype=np.uint8)
-    quantity = EPSILON if what == EPSILON else DELTA
-    _kernels.renyi_of_history(*runs, at, value, order, status, quantity=quantity, conversion=_CKS)
-    if what == LOG_DELTA:
-        value = np.log(value) + 8.0 * ROUNDING * (1.0 - np.log(value))
-    upper = reading.upper.copy()
-    upper[lost] = np.minimum(value, TOP[what])
-    codes = np.where(lost & (upper < TOP[what]), Status.LOOSE, reading.status).astype(np.uint8)
-    return reading._replace(upper=upper, status=codes)

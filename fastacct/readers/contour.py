@@ -159,7 +159,7 @@ class Contour:
             return None
         noise, rate, count = columns
         single, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
-        return CellJob((count, noise, single, none, rate, np.ones(noise.size)), columns)
+        return CellJob((count, noise, single, none, rate, np.ones(noise.size)))
 
     def _losses(self, cell: int, below: bool) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
         """Mixtures and losses that are data of one cell."""
