@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
-from fastacct.core.kept import cached
+from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import Relation
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture
@@ -55,7 +55,6 @@ class Contour:
         self.relation = relation
         self.process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
-        self._pairs: dict[Mechanism, Pair | None] = {}
 
     @property
     def is_gaussian(self) -> bool:
@@ -99,11 +98,10 @@ class Contour:
             return False
         return any(isinstance(self._pair(mechanism), Apart) for cell in self._cells for mechanism, _ in cell)
 
+    @kept_by_argument
     def _pair(self, mechanism: Mechanism) -> Pair | None:
         """The losses of a mechanism, made once."""
-        if mechanism not in self._pairs:
-            self._pairs[mechanism] = mechanism.losses(self.relation)
-        return self._pairs[mechanism]
+        return mechanism.losses(self.relation)
 
     def read_cell(
         self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False

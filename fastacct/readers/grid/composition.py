@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import TINY, Cells
-from fastacct.core.kept import cached
+from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.record import Record
-from fastacct.losses.loss import PROBES, ROUNDING, Moment, composed, log_moment
+from fastacct.losses.loss import PROBES, ROUNDING, Moment, composed, log_moment, lost_in_all
 from fastacct.losses.measure import GridMeasure, Lowered
 from fastacct.readers.grid.window import Lower, Window
 
@@ -68,7 +68,6 @@ class Composition:
         self.start = sum(part.copies * int(part.positions[0]) for part in used)
         self.length = 1 + sum(part.copies * int(part.positions[-1]) for part in used)
         self.slack = math.fsum(part.copies * part.measure.slack for part in self.parts) * (1.0 + 1e-15)
-        self._moments: dict[float, Moment] = {}
 
     def loss_at(self, index: int) -> float:
         """Loss of a point of the composed grid, correctly rounded."""
@@ -83,23 +82,15 @@ class Composition:
         """Mass of an infinite loss, rounded to the safe side."""
         if self.n_factors == 1:
             return self.parts[0].measure.infinite
-        log_total = log_ratio = 0.0
-        for part in self.parts:
-            finite = float(part.mass.sum()) + part.measure.bottom
-            if finite + part.measure.infinite <= 0.0:
-                return 0.0
-            log_total += part.copies * math.log(finite + part.measure.infinite)
-            log_ratio += part.copies * (math.log1p(part.measure.infinite / finite) if finite > 0.0 else math.inf)
-        value = math.exp(min(log_total, 1.0)) * -math.expm1(-log_ratio)
+        each = ((p.copies, float(p.mass.sum()) + p.measure.bottom, p.measure.infinite) for p in self.parts)
+        value = lost_in_all(each)
         error = ROUNDING * (40.0 * self.n_factors + 64.0)
         return min(value * (1.0 + error), 1.0) if self.is_upper else max(0.0, value * (1.0 - error))
 
+    @kept_by_argument
     def moment(self, tilt: float) -> Moment:
         """log-moment of the finite losses; see `moment_error`."""
-        if tilt not in self._moments:
-            parts = ((part.copies, part.loss, part.log_mass) for part in self.parts)
-            self._moments[tilt] = log_moment(parts, tilt)
-        return self._moments[tilt]
+        return log_moment(((part.copies, part.loss, part.log_mass) for part in self.parts), tilt)
 
     def moment_error(self, tilt: float) -> float:
         """Bound of the rounding error of `moment(tilt).value`."""

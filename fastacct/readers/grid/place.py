@@ -42,6 +42,32 @@ class Asked(NamedTuple):
     worst: tuple[float, float]
 
 
+class Saddle(NamedTuple):
+    """A tilt, the epsilon for which it is best, and a guess of log delta there (saddle-point approximation)."""
+
+    tilt: float
+    epsilon: float
+    log_delta: float
+
+
+def saddle_at(parts: Sequence[Weighted], tilt: float) -> Saddle:
+    """The saddle point of a tilt; epsilon rises with it, and log delta falls."""
+    moment = log_moment(parts, tilt)
+    epsilon = moment.mean - 1.0 / tilt - 1.0 / (1.0 + tilt)
+    curvature = moment.variance + tilt**-2.0 + (1.0 + tilt) ** -2.0
+    exponent = moment.value - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
+    return Saddle(tilt, epsilon, exponent - 0.5 * math.log(2.0 * math.pi * curvature))
+
+
+def saddle_after(parts: Sequence[Weighted], is_before: Callable[[Saddle], bool]) -> Saddle:
+    """The saddle point where a condition of smaller tilts ends: by bisection, log tilt to 3 digits, in [-18, 60]."""
+    low, high = -18.0, 60.0
+    for _ in range(15):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if is_before(saddle_at(parts, math.exp(middle))) else (low, middle)
+    return saddle_at(parts, math.exp(0.5 * (low + high)))
+
+
 def left_apart(parts: Sequence[Part], tilt: float) -> float:
     """By how much log delta from above and from below differ on any grid, where atoms themselves do; roughly."""
     apart = 0.0

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
-from fastacct.core.kept import cached
+from fastacct.core.kept import cached, kept_by_argument
 from fastacct.losses.loss import (
     LEAST_TAIL,
     ROUNDING,
@@ -22,9 +22,7 @@ from fastacct.losses.loss import (
     Moment,
     OutOfReachError,
     Part,
-    Saddle,
     log_moment,
-    saddle_after,
     weighted,
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
@@ -32,11 +30,13 @@ from fastacct.readers.grid.composition import Composition, moved_back
 from fastacct.readers.grid.place import (
     Asked,
     Place,
+    Saddle,
     floor_of,
     left_apart,
     more_levels,
     moved_up,
     next_tilt,
+    saddle_after,
     shared_spacing,
 )
 from fastacct.readers.grid.window import Lower, Window
@@ -75,7 +75,6 @@ class Grid:
         sketched = zip(self._parts, self._sketches, strict=True)
         self._whole = [(part.count, *one[1:]) for part, one in sketched if one[1].size]
         self._tilts: list[tuple[float, Moment]] = []
-        self._places: dict[int, Place] = {}
         self._kept: OrderedDict[tuple[int, int, bool], Window | Lower] = OrderedDict()
 
     def delta(self, epsilon: float, *, only_upper: bool = False) -> Found:
@@ -276,12 +275,8 @@ class Grid:
             index += 1
         return index
 
+    @kept_by_argument
     def _place(self, index: int) -> Place:
-        if index not in self._places:
-            self._places[index] = self._make_place(index)
-        return self._places[index]
-
-    def _make_place(self, index: int) -> Place:
         """Upper and lower grids differ by about n tilt (1 + tilt) spacing^2 / 4 in log delta."""
         tolerance = min(self._tolerance, 0.3)
         tilt, moment = self._tilt(index)
