@@ -23,7 +23,7 @@ from fastacct.losses.mixture_moments import mixture_divergences
 from fastacct.losses.pieces import data_moments, pieces_of
 from fastacct_ext import _kernels
 
-ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-9, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
+ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
 """Where a search over orders begins."""
 
 

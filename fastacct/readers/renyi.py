@@ -39,7 +39,9 @@ def _epsilon_at(value: Cells, orders: Cells, delta: float, conversion: str) -> C
     if conversion != "mironov":
         best = value + np.log1p(-1.0 / orders) - (math.log(delta) + np.log(orders)) / a
     padding = 1e-14 * (np.abs(value) + (1.0 - math.log(delta) + np.log(orders)) * (1.0 + 1.0 / a))
-    return np.where(_square_at_zero(value) <= delta * delta, 0.0, np.maximum(best + padding, 0.0))
+    # delta(0) <= sqrt(1 - exp(-D)), Bretagnolle and Huber
+    zero = -np.expm1(-value) * (1.0 + 1e-14) <= delta * delta
+    return np.where(zero, 0.0, np.maximum(best + padding, 0.0))
 
 
 def _log_delta_at(value: Cells, orders: Cells, epsilon: float, conversion: str) -> Cells:
@@ -49,12 +51,8 @@ def _log_delta_at(value: Cells, orders: Cells, epsilon: float, conversion: str) 
     if conversion != "mironov":
         best = a * (value - epsilon + np.log1p(-1.0 / orders)) - np.log(orders)
     padding = 1e-14 * (a * (np.abs(value) + epsilon) + 1.0 + np.log(orders))
-    return np.minimum(np.minimum(best + padding, 0.5 * np.log(_square_at_zero(value))), 0.0)
-
-
-def _square_at_zero(value: Cells) -> Cells:
-    """Of delta(0), from any divergence: D/2 (Pinsker) or 1 - exp(-D) (Bretagnolle, Huber)."""
-    return np.minimum(0.5 * value, -np.expm1(-value)) * (1.0 + 1e-13)
+    zero = 0.5 * np.log(-np.expm1(-value)) + 1e-14
+    return np.minimum(np.minimum(best + padding, zero), 0.0)
 
 
 class Renyi:

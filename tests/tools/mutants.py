@@ -98,7 +98,7 @@ MUTANTS = (
     ("privacy_loss.py", "2.0 * WEIGHTS_OFF * releases", "0.0", "verbs/privacy_loss test_tables_that_add_up"),
     ("readers/renyi.py", "np.maximum(best + padding, 0.0)", "np.maximum(best, 0.0)",
      "readers/renyi test_each_conversion"),
-    ("readers/renyi.py", "np.minimum(best + padding, 0.5", "np.minimum(best, 0.5",
+    ("readers/renyi.py", "np.minimum(best + padding, zero)", "np.minimum(best, zero)",
      "readers/renyi test_each_conversion"),
     ("ledger/filters.py", "else math.nextafter(found, math.inf)", "else found", "ledger/filters test_sums_of_a_filter"),
     ("sensitivity.py", "if Fraction(near) ** 2 >= Fraction(value) else math.nextafter(near, math.inf)", "",
