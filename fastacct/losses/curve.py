@@ -9,28 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.relations import DIRECTIONS, Direction
 from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
-
-_POINTS: Final = 4096
-"""Of both sides together."""
-_LEAST: Final = 1e-26
-"""Delta at the last point; what is beyond is an infinite loss from above, and nothing from below."""
-_ROUGH: Final = np.geomspace(1e-9, 500.0, 96)
-_FIRST: Final = slice(30, 75, 15)
-_POWER: Final = 0.08
-"""How dense points are: samples of any rate, composed any number of times, look everywhere."""
-_PAD: Final = 4e-12
-"""For rounding of sums of so many masses."""
-_LEAST_REST: Final = 1e-6
-"""What is left for the loss 0 has to be so much more than rounding."""
-_GOOD: Final = 1e-7
-"""Relative width of most deltas."""
 
 Deltas = Callable[[Direction, Cells], tuple[Cells, Cells]]
 """Bounds of the deltas of one direction."""
@@ -51,13 +36,16 @@ class _Half(NamedTuple):
         return np.asarray(self.height[k] + (self.height[k + 1] - self.height[k]) * np.minimum(share, 1.0))
 
 
-def of_deltas(deltas: Deltas) -> Apart:
-    """The pair with these deltas, from above and from below."""
+def of_deltas(deltas: Deltas, points: int = 4096, least: float = 1e-26) -> Apart:
+    """The pair with these deltas, from above and from below, by so many points of both sides together.
+
+    Beyond where delta is the least one a loss is infinite from above, and nothing from below.
+    """
     known = {}
-    for direction, epsilon in _places(deltas).items():
+    for direction, epsilon in _places(deltas, points, least).items():
         low, high = deltas(direction, epsilon)
         high = np.minimum.accumulate(high)
-        last = 1 + int(np.argmax(np.append(high[:-1] < _LEAST, True)))
+        last = 1 + int(np.argmax(np.append(high[:-1] < least, True)))
         known[direction] = epsilon[:last], low[:last], high[:last]
         _refuse_wide(low[:last], high[:last])
         if last < 16:
@@ -72,27 +60,28 @@ def of_deltas(deltas: Deltas) -> Apart:
     )
 
 
-def _places(deltas: Deltas) -> dict[Direction, Cells]:
-    """Epsilons from 0 on, of each direction, as dense as a power of delta."""
-    rough, found = np.append(0.0, _ROUGH), {}
+def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]:
+    """Epsilons from 0 on, of each direction, as dense as a power of delta: samples of any rate, composed any number of
+    times, look everywhere."""
+    rough, found = np.append(0.0, np.geomspace(1e-9, 500.0, 96)), {}
     for direction in DIRECTIONS["add_remove"]:
-        _refuse_wide(*deltas(direction, rough[_FIRST]))
+        _refuse_wide(*deltas(direction, rough[30:75:15]))
         high = np.minimum.accumulate(deltas(direction, rough)[1])
-        last = int(np.argmax(np.append(high < _LEAST, True)))
+        last = int(np.argmax(np.append(high < least, True)))
         if not 1 < last < rough.size:
             raise OutOfReachError("losses are too small, or too large, for their curve")
         fine = np.linspace(0.0, rough[last], 1 << 14)
-        dense = np.exp(_POWER * np.interp(fine, rough, np.log(np.maximum(high, _LEAST))))
+        dense = np.exp(0.08 * np.interp(fine, rough, np.log(np.maximum(high, least))))
         found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
     whole = sum(float(count[-1]) for _, count in found.values())
     return {
-        direction: np.interp(np.linspace(0.0, count[-1], 32 + round(_POINTS * float(count[-1]) / whole)), count, fine)
+        direction: np.interp(np.linspace(0.0, count[-1], 32 + round(points * float(count[-1]) / whole)), count, fine)
         for direction, (fine, count) in found.items()
     }
 
 
 def _refuse_wide(low: Cells, high: Cells) -> None:
-    if not np.median(high - low) <= _GOOD * np.median(high):
+    if not np.median(high - low) <= 1e-7 * np.median(high):  # a few may be further apart
         raise OutOfReachError("deltas are not known well enough")
 
 
@@ -132,7 +121,7 @@ def _pair(
     points: list[tuple[Cells, Cells]], known: dict[Direction, tuple[Cells, Cells, Cells]], *, is_upper: bool
 ) -> Pair:
     """The pair whose curve has these corners, scaled by what rounding may have taken off or added."""
-    halves, factor = [], 1.0
+    halves, factor, pad = [], 1.0, 4e-12  # for the rounding of sums of so many masses
     for (loss, height), (epsilon, low, _) in zip(points, known.values(), strict=True):
         half = _half(loss, height)
         more = np.cumsum(half.mass[:0:-1])[::-1] * np.exp(half.loss[:-1]) * np.expm1(np.diff(half.loss))
@@ -145,19 +134,19 @@ def _pair(
                 inside = at < half.loss[-1]
                 factor = min(factor, float(np.min(most[inside] / made.at(at[inside]))))
         halves.append(made)
-    factor *= 1.0 + (_PAD if is_upper else -_PAD)
+    factor *= 1.0 + (pad if is_upper else -pad)
     right, left = halves
     rare, back = factor * right.mass[1:], factor * left.mass[:0:-1]
     often, other = rare * np.exp(right.loss[1:]), back * np.exp(left.loss[:0:-1])
     infinite, never = factor * float(right.height[-1]), factor * float(left.height[-1])
     rest = 1.0 - math.fsum([infinite, *often, *back])
-    if not rest > _LEAST_REST:
+    if not rest > 1e-6:  # it has to be so much more than rounding
         raise OutOfReachError("too little of a loss is next to 0")
     loss = np.concatenate([-left.loss[:0:-1], [0.0], right.loss[1:]])
     p, q = np.concatenate([back, [rest], often]), np.concatenate([other, [rest], rare])
     # masses are good to some units, but what is left for the loss 0: its masses under both are equal but for this
     error, off = np.zeros(loss.size), 8.0 * ROUNDING * (2.0 + np.abs(loss))
-    apart = abs(float(right.height[0]) - float(left.height[0])) + _PAD
+    apart = abs(float(right.height[0]) - float(left.height[0])) + pad
     error[left.loss.size - 1], off[left.loss.size - 1] = 2.0 * apart / rest, 2.0 * apart / rest
     sides = []
     for losses, mass, gone in ((loss, p, infinite), (-loss, q, never)):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
-from fastacct.core.kept import cached
+from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import Direction, Relation
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture
@@ -55,7 +55,6 @@ class Contour:
         self.relation = relation
         self.process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
-        self._pairs: dict[Mechanism, Pair | None] = {}
 
     @property
     def is_gaussian(self) -> bool:
@@ -99,30 +98,20 @@ class Contour:
             return False
         return any(isinstance(self.pair(mechanism), Apart) for cell in self._cells for mechanism, _ in cell)
 
+    @kept_by_argument
     def pair(self, mechanism: Mechanism) -> Pair | None:
         """The losses of a mechanism, made once."""
-        if mechanism not in self._pairs:
-            self._pairs[mechanism] = losses_of(mechanism, self.relation)
-        return self._pairs[mechanism]
+        return losses_of(mechanism, self.relation)
 
     def read_cell(
-        self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False
+        self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False, way: Directions | None = None
     ) -> tuple[Reading, NDArray[np.bool_]]:
-        """Bounds of one cell, and where they are all that is known of its losses; an error where some are neither
-        mixtures nor data.  only_upper: of two pairs the one above alone."""
+        """Bounds of one cell, of all its directions or of one, and where they are all that is known of its losses; an
+        error where some are neither mixtures nor data.  only_upper: of two pairs the one above alone."""
         _kernels.begin()
         try:
-            return self._read(cell, target, what, self.directions, only_upper and self.is_apart)
-        finally:
-            _kernels.end()
-
-    def one_way(self, epsilon: Cells, direction: Direction) -> tuple[Cells, Cells]:
-        """Bounds of the deltas of a job of plain numbers in one direction."""
-        if self.is_apart:
-            raise OutOfReachError("the curve is not known better than the losses are")
-        _kernels.begin()
-        try:
-            return self._read(0, epsilon, DELTA, kernel_directions(direction))[0][:2]
+            way = self.directions if way is None else way
+            return self._read(cell, target, what, way, only_upper and self.is_apart)
         finally:
             _kernels.end()
 
@@ -169,7 +158,7 @@ class Contour:
             return None
         noise, rate, count = columns
         single, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
-        return CellJob((count, noise, single, none, rate, np.ones(noise.size)), columns)
+        return CellJob((count, noise, single, none, rate, np.ones(noise.size)))
 
     def _losses(self, cell: int, below: bool) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
         """Mixtures and losses that are data of one cell."""
@@ -237,8 +226,10 @@ def losses_of(mechanism: Mechanism, relation: Relation) -> Pair | None:
 
 
 def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
-    """Bounds of the deltas of a job in one direction."""
-    return Contour.of(job.decompose(relation), relation).one_way(epsilon, direction)
+    """Bounds of the deltas of a job in one direction, where its own losses are known."""
+    if (line := Contour.of(job.decompose(relation), relation)).is_apart:
+        raise OutOfReachError("a curve is not known better than the losses are")
+    return line.read_cell(0, epsilon, DELTA, way=kernel_directions(direction))[0][:2]
 
 
 def _is_narrow(reading: Reading) -> bool:

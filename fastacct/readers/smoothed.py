@@ -20,7 +20,7 @@ from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
-from fastacct.losses.loss import Atoms, OutOfReachError, Part, composed, log_moment, weighted
+from fastacct.losses.loss import PROBES, Atoms, OutOfReachError, Part, composed, log_moment, weighted
 
 if TYPE_CHECKING:
     from fastacct.readers.grid.reader import Grid
@@ -36,10 +36,6 @@ _HEIGHT: Final = 1.05
 """Of what the Gaussian adds, over the sum of three points: 1.0488 at most."""
 _NEXT_TILT: Final = 1.25
 """Of one tilt to the next."""
-_PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
-_APART: Final = 32.0
-"""How much wider log delta is at first where two distributions are apart anyway."""
-_PART, _MOST = 0.25, 0.9
 _MOST_KEPT: Final = 1 << 21
 """Points of sums, of 32 bytes each, and phases that are in memory together."""
 
@@ -67,7 +63,7 @@ class Smoothed:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
-        ease, best = _APART if self._is_apart else 1.0, None
+        ease, best = 32.0 if self._is_apart else 1.0, None  # two distributions are further apart anyway
         try:
             for _ in range(3):
                 lower, upper = self._sums(self._grid.tilt_at(epsilon), ease)
@@ -109,11 +105,11 @@ class Smoothed:
     @staticmethod
     def _is_enough(own: Found, found: Found) -> bool:
         """Whether the Gaussian's part is next to nothing, of the answer or of what two distributions are apart."""
-        return own.status == Status.TIGHT or own.upper - own.lower < _PART * (found.upper - found.lower)
+        return own.status == Status.TIGHT or own.upper - own.lower < 0.25 * (found.upper - found.lower)
 
     def _of_two(self, own: Found, found: Found) -> Found | None:
         """An answer of two distributions that a finer grid hardly narrows."""
-        return found if self._is_apart and own.upper - own.lower < _MOST * (found.upper - found.lower) else None
+        return found if self._is_apart and own.upper - own.lower < 0.9 * (found.upper - found.lower) else None
 
     def _less(self, found: Found, low: float, high: float, most: float) -> float:
         """How much smaller the Gaussian's variance has to be: an interval has its width, if it is not that of rounding,
@@ -172,7 +168,7 @@ class _Sum:
         if not all(one.loss.size for one, _ in parts):
             raise OutOfReachError("there is no finite loss")
         width = math.sqrt(log_moment(self._weighted, tilt).variance + variance)
-        self._steps = [float(step) / width for step in _PROBES]
+        self._steps = [float(step) / width for step in PROBES]
         self._here = self._most(tilt)
         self._right = [self._most(tilt + step) for step in self._steps]
         self._left = [self._most(-1.0 - step) for step in self._steps]

@@ -69,9 +69,8 @@ def test_where_the_curve_is_straight_errors_are_all_there_is(place, off, share, 
 
 
 @pytest.mark.parametrize("points", [512, 4096])
-def test_it_is_of_second_order(points, monkeypatch):
-    monkeypatch.setattr(curve, "_POINTS", points)
-    pair = curve.of_deltas(gaussian(1.0))
+def test_it_is_of_second_order(points):
+    pair = curve.of_deltas(gaussian(1.0), points)
     for epsilon in (0.1, 1.0, 3.0):
         above, below = (delta_of(one.remove.upper, epsilon) for one in (pair.above, pair.below))
         assert above - below <= 6e-5 * above * (4096 / points) ** 2

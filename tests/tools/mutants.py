@@ -170,7 +170,7 @@ MUTANTS = (
     ("readers/attack.py", "if not job.is_gaussian and (none", "if False and (none",
      "verbs/tradeoff test_without_false"),
     ("readers/roc.py", "for d in (REMOVE, ADD)", "for d in (REMOVE,)", "verbs/tradeoff test_the_convex_envelope"),
-    ("readers/listed.py", "log_more += count * math.log1p", "log_more += math.log1p",
+    ("losses/loss.py", "log_more += count * math.log1p", "log_more += math.log1p",
      "readers/listed test_sums_of_three"),
     ("readers/listed.py", "side * (atoms.loss_error[keep] + atoms.slack)", "side * atoms.loss_error[keep]",
      "readers/listed test_sums_of_three"),
