@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -236,6 +237,11 @@ def test_what_is_not_covered_is_refused_by_name(job: fa.Process, relation: str, 
 def test_random_allocation_is_said_to_rest_on_the_engine() -> None:
     with pytest.raises(ValueError, match=r"the ratio of a random allocation is a mean of many.*rests on the engine"):
         fa.certify(fa.Gaussian(1.0).allocation(10) * 2, delta=1e-6)
+
+
+def test_a_process_that_has_run_for_long_certifies() -> None:
+    checker.STARTED[:] = [process_time() - 3600.0]  # the ten minutes were once counted from the last proof
+    assert float(fa.certify(fa.Laplace(5.0) * 3, delta=1e-6, digits=2).epsilon) < 0.61
 
 
 def test_arguments() -> None:
