@@ -250,8 +250,16 @@ def test_a_table_of_more_than_everything_is_refused(rows: list[list[str]]) -> No
 
 def test_work_without_an_end_is_given_up(document: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checker, "process_time", itertools.count(0, 100).__next__)
-    with pytest.raises(ValueError, match="ten minutes were not enough"):
+    with pytest.raises(ValueError, match="ten minutes are not enough"):
         checker.proved(json.dumps(document))
+
+
+def test_a_pace_that_is_too_slow_is_refused_after_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checker, "process_time", itertools.count(0.0, 0.5).__next__)
+    assert len(list(checker.paced(range(100)))) == 100
+    slow = checker.paced(range(10**5))
+    with pytest.raises(ValueError, match="ten minutes are not enough"):
+        assert len(list(itertools.islice(slow, 20))) < 20
 
 
 def test_a_key_twice_is_refused(document: dict) -> None:
