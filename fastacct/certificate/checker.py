@@ -62,8 +62,7 @@ def whole(value, name, low, high):  # no float, no true or false
     return value
 
 
-def table(p, q, same=0):  # masses of the same outputs, `same` of loss 0; what P lacks has an infinite loss
-    p, q = [*p, same], [*q, same]
+def table(p, q):  # masses of the same outputs; what P has beyond them has an infinite loss
     require(all(x == 0 or (x > 0 and x.rel_accuracy_bits() > 50) for x in (*p, *q)), "masses are not precise")
     ratio = [float((a / b).log().mid()) if a > 0 < b else float("inf" if a > 0 else "-inf") for a, b in zip(p, q)]
     order = sorted(range(len(p)), key=ratio.__getitem__)
@@ -114,17 +113,19 @@ def one_release(release, relation):  # its delta(y), direction remove
         delta = lambda y: (1 - y).max(1 - ((y.log() - largest) / 2).exp()).max(0)
     elif kind == "table":
         require(all(sum(map(exact, side)) <= 1 for side in zip(*value)), "probabilities are more than 1")
-        delta = table(*(map(ball, side) for side in zip(*value)))
-    elif kind == "response":  # the true value of k, or another one
-        e, k = ball(value[0]).exp(), whole(value[1], "values", 2, 10**9)
-        delta = table([e / (e + k - 1), 1 / (e + k - 1)], [1 / (e + k - 1), e / (e + k - 1)], (k - 2) / (e + k - 1))
+        delta = table(*([ball(x) for x in side] for side in zip(*value)))
+    elif kind == "response":  # of k values the true one, or another one; who has none draws any of them
+        require(relation in ("replace_one", "zero_out"), "who is not there gives no answer")
+        e, k = ball(value[0]).exp(), arb(whole(value[1], "values", 2, 10**9))
+        other, total = (e, e + k - 1) if replaced else (1, k)
+        delta = table([x / (e + k - 1) for x in (e, 1, k - 2)], [x / total for x in (1, other, k - 2)])
     elif kind == "guarantee":  # the worst (epsilon, delta)-DP mechanism (Kairouz, Oh, Viswanath 2015)
         e, d = ball(value[0]).exp(), ball(value[1])
         delta = table([(1 - d) * e / (1 + e), (1 - d) / (1 + e)], [(1 - d) / (1 + e), (1 - d) * e / (1 + e)])
     else:
         moved = whole(release["sensitivity"], "sensitivity", 1, 10**5) * (2 if replaced else 1)
         delta = integers(kind, ball(value), moved, whole(release.get("reach", 1), "reach", 1, 10**6))
-    require((rate == 1 or not replaced) and (replaced or kind != "response"), f"{kind} is not known like that")
+    require(rate == 1 or not replaced, f"a sample of {kind} is not known like that")
     below = lambda y: 1 - y if y < 1 - rate else rate.union(1 - y)
     return delta if rate == 1 else lambda y: rate * delta((y - 1 + rate) / rate) if y > 1 - rate else below(y)
 

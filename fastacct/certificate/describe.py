@@ -108,7 +108,7 @@ def _described(mechanism: Mechanism, relation: Relation) -> Release | None:
         case PureDP() | ApproxDP() if plain(mechanism.epsilon) < math.inf:
             delta = mechanism.delta if isinstance(mechanism, ApproxDP) else 0.0
             return {"guarantee": [text_of(mechanism.epsilon), text_of(delta)]}
-        case RandomizedResponse() if relation == "replace_one" and plain(mechanism.epsilon) < math.inf:
+        case RandomizedResponse() if plain(mechanism.epsilon) < math.inf:
             return {"response": [text_of(mechanism.epsilon), mechanism.answers]}
         case PairOfTables():
             columns = (_at_most_one(side) for side in (mechanism.p, mechanism.q))

@@ -58,6 +58,9 @@ def _atoms(release: Job, relation: str, direction: str) -> tuple[float, float]:
         case {"geometric": scale, "sensitivity": far}:
             unit = 1.0 / float(scale)
             largest = moved * far * unit
+        case {"response": [epsilon, values]} if relation == "zero_out":
+            left = math.log1p(math.expm1(min(float(epsilon), _FAR)) / values)
+            unit = largest = float(epsilon) - left if direction == "remove" else left
         case {"response": [epsilon, _]} | {"guarantee": [epsilon, _]}:
             unit = largest = float(epsilon)
         case {"table": pairs}:
@@ -89,7 +92,7 @@ def are_mirrored(releases: list[Job], relation: str) -> bool:
     if relation == "replace_one":
         return not any("table" in one for one in releases)
     stays = {"fixed", "draws"} if relation == "zero_out" else set()
-    other = {"poisson", "table", "mixture", "fixed", "draws"} - stays
+    other = {"poisson", "table", "response", "mixture", "fixed", "draws"} - stays
     return not any(other & set(one) for one in releases)
 
 

@@ -262,6 +262,15 @@ def test_a_pace_that_is_too_slow_is_refused_after_seconds(monkeypatch: pytest.Mo
         assert len(list(itertools.islice(slow, 20))) < 20
 
 
+def test_who_has_no_value_to_answer_is_said() -> None:
+    """A zeroed value is answered at random, a removed one not at all; a replaced one is told apart more easily."""
+    job = fa.RandomizedResponse(1.0, 3) * 7
+    zeroed = json.loads(fa.certify(job, delta=1e-6, neighbors="zero_out", digits=2).text)
+    for relation, told in (("add_remove", "who is not there gives no answer"), ("replace_one", "only delta")):
+        with pytest.raises(ValueError, match=told):
+            checker.proved(json.dumps(zeroed | {"relation": relation}))
+
+
 def test_a_key_twice_is_refused(document: dict) -> None:
     for first in ('"count"', '"\\u0063ount"'):
         text = json.dumps(document).replace('"count": 300', f'{first}: 3000, "count": 300')
