@@ -1,6 +1,7 @@
 """Certificates: proved numbers beside the engine's interval, and what must not be proved."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,11 @@ import fastacct as fa
 from fastacct.certificate import checker
 from fastacct.certificate.describe import releases, text_of
 from fastacct.certificate.search import Direction
+from fastacct.mechanisms.algebra import Grouped, PoissonSampled
+from fastacct.mechanisms.batches import OfGaussian
+from fastacct.testing import examples
 
+PAGE = Path(__file__).parents[2] / "docs" / "certificates.md"
 CHECKER = Path(checker.__file__)
 BATCHES, LINE = CHECKER.with_name("batches.py"), CHECKER.with_name("line.py")
 RUN = fa.Gaussian(1.0408).poisson(0.01024) * 2930
@@ -232,6 +237,54 @@ def test_what_is_no_certificate_says_so(text: str) -> None:
 def test_what_is_not_covered_is_refused_by_name(job: fa.Process, relation: str, name: str) -> None:
     with pytest.raises(ValueError, match=rf"{name}.*has no certificate"):
         fa.certify(job, delta=1e-6, neighbors=relation)
+
+
+WAYS = {"alone": lambda one: one, "sampled": lambda one: one.poisson(0.1), "in a group": lambda one: one.group(2)}
+MADE_BY = {"PairOfTables": "from_pmf", "PairOfLosses": "from_losses"}
+WORDS = {(True,): "yes", (False,): "no", (False, True): "on a ring", (): "there is none"}
+
+
+def told_of_coverage() -> dict[tuple[str, str], str]:
+    """What the page says of each kind, alone and sampled."""
+    rows = re.findall(r"^\| (`.*) \| (.*) \| (.*) \|$", PAGE.read_text(), flags=re.MULTILINE)
+    each = [(names.split("`")[1::2], zip(WAYS, words, strict=False)) for names, *words in rows]
+    return {(kind, way): word for kinds, words in each for way, word in [*words] for kind in kinds}
+
+
+def are_covered(kind: fa.Mechanism, way: str) -> set[bool]:
+    """Whether a mechanism is, at any relation; empty: there is none, or it tells nothing."""
+    try:
+        job = WAYS[way](kind)
+    except ValueError:
+        return set()
+    refused = [told for relation in job.relations if "nothing is released" not in (told := refusal(job, relation))]
+    assert all(type(kind).__name__ in told or not told for told in refused)
+    return {not told for told in refused}
+
+
+def refusal(job: fa.Mechanism, relation: str) -> str:
+    """Empty: none."""
+    try:
+        releases(job, relation)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_what_the_page_says_is_covered_is_covered_and_the_rest_is_refused_by_name() -> None:
+    page = told_of_coverage()
+    found: dict[tuple[str, str], set[bool]] = {}
+    for one in examples():
+        if isinstance(one, Grouped | PoissonSampled | OfGaussian):  # samplers of Gaussian noise are tested above
+            continue
+        kind = type(one).__name__
+        for way in WAYS:
+            found.setdefault((MADE_BY.get(kind, kind), way), set()).update(are_covered(one, way))
+    groups = {kind: known for (kind, way), known in found.items() if way == "in a group"}
+    told = {at: WORDS[tuple(sorted(known))] for at, known in found.items() if at[1] != "in a group"}
+    assert told == {at: word for at, word in page.items() if at in told}
+    assert told.keys() == page.keys()
+    assert all(False not in groups[kind] for (kind, way), word in told.items() if way == "alone" and word == "yes")
 
 
 def test_random_allocation_is_said_to_rest_on_the_engine() -> None:
