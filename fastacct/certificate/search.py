@@ -29,6 +29,8 @@ _OVERLAP: Final = 0.5
 """Of the masses at two tilts that follow each other."""
 _SPARED: Final = 2e-5
 """Of mass between two coarse points: where there is less, a lattice has fewer points."""
+_WIDER: Final = 0.8
+"""Of the places, if so few suit the atoms of several kinds."""
 _FARTHEST: Final = 12
 _FAR: Final = 700.0
 _SLACK: Final = 12.0
@@ -241,9 +243,14 @@ class Direction:
         top = sum(part.times * part.high for part in self.parts)
         high = max(top, epsilon) if top < 1.25 * high else high
         step = float(f"{1.01 * (high - low) / places:.9e}")
-        unit = max(part.unit for part in self.parts)
-        if unit >= step:  # atoms lie on the lattice, where chords miss nothing
-            step = unit / math.floor(unit / step) * (1.0 + 1e-15)
+        units = np.array(sorted({part.unit for part in self.parts if part.unit >= step}))
+        if (
+            units.size
+        ):  # atoms lie on the lattice, where chords miss nothing; those of other kinds just below its points
+            most = math.floor(units[-1] / step)
+            steps = units[-1] / np.arange(most, math.ceil(_WIDER * most) - 1, -1)
+            times = units / steps[:, None]
+            step = float(steps[(np.ceil(times - 1e-9) - times).sum(axis=1).round(6).argmin()]) * (1.0 + 1e-15)
         ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step * (1.0 - 1e-13))) for part in self.parts]
         ends = [(begin, max(end, begin + 2)) for begin, end in ends]
         far = max(end for _, end in ends) * step  # P - y Q of mixtures cancels, and 1 - y + y delta(1/y)
@@ -320,8 +327,8 @@ class Curve:
 
     def __init__(self, loss: Cells, mass: Cells, more: float) -> None:
         self.loss = loss
-        self.p = np.cumsum(mass[::-1])[::-1] + more
         with np.errstate(over="ignore", under="ignore"):
+            self.p = np.cumsum(mass[::-1])[::-1] + more
             self.q = np.cumsum((mass * np.exp(-np.clip(loss, -700.0, 700.0)))[::-1])[::-1]
 
     def delta(self, epsilon: float) -> float:

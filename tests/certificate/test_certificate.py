@@ -1,18 +1,21 @@
 """Certificates: proved numbers beside the engine's interval, and what must not be proved."""
 
 import ast
+import math
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from time import process_time
 
+import numpy as np
 import pytest
 
 import fastacct as fa
 from fastacct.certificate import checker
 from fastacct.certificate.describe import releases, text_of
-from fastacct.certificate.search import Direction
+from fastacct.certificate.search import Curve, Direction
 from fastacct.mechanisms.algebra import Grouped, PoissonSampled
 from fastacct.mechanisms.batches import OfGaussian
 from fastacct.testing import examples
@@ -111,6 +114,18 @@ def test_a_lattice_is_fine_wherever_a_tilt_leads() -> None:
     rare = fa.Gaussian(2.0).with_replacement(3, 1000) * 2  # two modes, far apart
     found = fa.certify(rare, delta=1e-8, neighbors="zero_out")
     assert float(found.epsilon) <= 1.00005 * fa.epsilon(rare, delta=1e-8, neighbors="zero_out")
+
+
+def test_atoms_of_several_kinds_lie_near_the_points_of_a_lattice() -> None:
+    """An epsilon next to the largest loss was 1.8e-4 too large: the step suited the largest atoms alone."""
+    job = fa.DiscreteLaplace(17.1, 2) * 3 + fa.Laplace(47.2) * 5
+    found = fa.certify(job, delta=1.9e-12, neighbors="remove")
+    assert float(found.epsilon) <= 1.00002 * fa.epsilon(job, delta=1.9e-12, neighbors="remove")
+
+
+def test_masses_beyond_floats_prove_nothing_and_warn_of_nothing() -> None:
+    with warnings.catch_warnings(action="error"):
+        assert Curve(np.array([-1.0, 0.0, 1.0]), np.full(3, 1e308), 0.0).epsilon(1e-6) == math.inf
 
 
 def test_losses_up_to_100_have_the_bits_that_they_cancel() -> None:
