@@ -122,7 +122,7 @@ def _end(delta: Delta, least: float) -> float:
     from flint import arb, ctx
 
     def value(at: float) -> float:
-        ctx.prec = 192 + math.ceil(1.5 * at)  # 1 - y cancels
+        ctx.prec = _bits(at)
         return float(delta(arb(at).exp()).mid())
 
     rest = value(_FAR)  # at an infinite loss
@@ -139,14 +139,19 @@ def _end(delta: Delta, least: float) -> float:
     for _ in range(12):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if is_small(middle) else (middle, high)
-    ctx.prec = 192
     return high
+
+
+def _bits(loss: float) -> int:
+    """Of y up to there: 1 - y cancels."""
+    return 192 + math.ceil(1.5 * loss)
 
 
 def _coarse(checker: Any, delta: Delta, low: float, high: float) -> tuple[Cells, Cells]:
     """Losses, and logarithms of the masses there."""
-    from flint import arb
+    from flint import arb, ctx
 
+    ctx.prec = _bits(high)
     step = (high - low) / _COARSE
     first = math.floor(low / step) - 1
     p, _ = checker.masses(delta, arb(step), range(first, first + _COARSE + 3))
@@ -189,14 +194,15 @@ def _tilted(part: Release, tilt: float) -> Cells:
     return share
 
 
-def _ranges(part: Release, step: float, low: int, high: int, tilt: float) -> list[list[int]]:
+def _ranges(part: Release, step: float, low: int, high: int, tilt: float, alone: Cells) -> list[list[int]]:
     """[first, last, how far apart] of the points of a lattice: few where hardly a loss is, at any tilt up to this one.
 
     Chords miss by mass times the square of their length, which is least where their length is mass to the power -1/3.
+    Rare losses that are enough alone are shares of delta (`alone`), and need not have much mass at any tilt.
     """
     if high - low <= FIRST:
         return [[low, high, 1]]
-    mass = _largest_masses(part, tilt)
+    mass = np.maximum(_largest_masses(part, tilt), alone)
     mass = np.maximum(mass, np.maximum(np.append(mass[1:], 0.0), np.append(0.0, mass[:-1])))
     apart = np.log2(_SPARED / np.maximum(mass, 1e-300)) / 3.0
     rounded = np.exp2(np.clip(np.floor(apart), 0.0, _FARTHEST)).astype(int)
@@ -219,7 +225,7 @@ class Direction:
     def __init__(self, checker: Any, job: Job, direction: str, target: float) -> None:
         """`target` is about the delta to be proved."""
         self.checker, self.job, self.name = checker, job, direction
-        self.target, self.parts = target, []
+        self.target, self.epsilon, self.parts = target, math.inf, []
         self.tried: list[Tried] = []
         total = sum(release["count"] for release in job["releases"])
         for release in job["releases"]:
@@ -268,9 +274,15 @@ class Direction:
             "tilt": f"{self.window.tilt:.6e}".replace("e+", "e"),
             "bits": 32 * math.ceil(bits / 32.0),
             "lattices": [
-                _ranges(part, step, *pair, self.window.tilt) for part, pair in zip(self.parts, ends, strict=True)
+                _ranges(part, step, *pair, self.window.tilt, self._alone(part))
+                for part, pair in zip(self.parts, ends, strict=True)
             ],
         }
+
+    def _alone(self, part: Release) -> Cells:
+        """Of delta, what one release contributes whose loss is half of epsilon or more."""
+        share: Cells = np.exp(part.log_mass + math.log(part.times / self.target))
+        return np.where(part.loss >= 0.5 * self.epsilon, share, 0.0)
 
     def measure(self, places: int, asked: str, given: float) -> None:
         """Note the epsilon or delta that so many places prove, about."""
@@ -278,6 +290,7 @@ class Direction:
         curve = self._curve(plan)
         found = curve.epsilon(given) if asked == "epsilon" else curve.delta(given)
         self.tried.append(Tried(places, float(plan["step"]), found))
+        self.epsilon = found if asked == "epsilon" else given
 
     @property
     def limit(self) -> float:

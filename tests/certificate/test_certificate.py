@@ -128,11 +128,30 @@ def test_masses_beyond_floats_prove_nothing_and_warn_of_nothing() -> None:
         assert Curve(np.array([-1.0, 0.0, 1.0]), np.full(3, 1e308), 0.0).epsilon(1e-6) == math.inf
 
 
+def test_a_lattice_is_fine_where_one_rare_loss_is_enough() -> None:
+    """Its losses have hardly a mass at any tilt: half of the step once proved more."""
+    job = fa.Gaussian(13.3).with_replacement(27, 1000) * 7
+    document = {"releases": releases(job, "replace_one"), "relation": "replace_one"}
+    direction = Direction(checker, document, "remove", 1.77e-10)
+    direction.measure(1 << 13, "epsilon", 1.77e-10)
+    direction.measure(1 << 14, "epsilon", 1.77e-10)
+    coarse, fine = direction.tried
+    assert fine.number < coarse.number
+
+
 def test_losses_up_to_100_have_the_bits_that_they_cancel() -> None:
     job = fa.Gaussian(0.865).with_replacement(34, 1000) * 4
     direction = Direction(checker, {"releases": releases(job, "remove"), "relation": "remove"}, "remove", 1e-5)
     direction.measure(2048, "epsilon", 1e-5)
     assert direction.tried[0].number < 20.0  # of 128 bits it was infinite: y has 145 of them
+
+
+def test_the_window_is_laid_from_masses_of_losses_that_are_far_out() -> None:
+    """Of 192 bits those of losses above 100 were noise: the window ended at 597, and one epsilon of 18.6 was 700."""
+    job = fa.Gaussian(0.606).with_replacement(19, 1000) * 11
+    direction = Direction(checker, {"releases": releases(job, "remove"), "relation": "remove"}, "remove", 6e-4)
+    assert direction.parts[0].high > 110.0
+    assert direction.window.high < 130.0
 
 
 def test_a_window_that_is_moved_left_still_holds_epsilon() -> None:
