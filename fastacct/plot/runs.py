@@ -138,7 +138,7 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
 
 
 def epsilon_over_epochs(
-    noise_multiplier: Sequence[float],
+    noise_multiplier: float | Sequence[float],
     *,
     records: int,
     batch_size: int,
@@ -157,11 +157,14 @@ def epsilon_over_epochs(
     >>> figure = epsilon_over_epochs([0.8, 1.0], records=50_000, batch_size=512, epochs=[1, 10, 100], delta=1e-5)
     """
     refused(run, ("sample_rate", "steps", "history", "accountant"), "a picture over epochs: do not give {}")
+    if np.ndim(epochs) == 0:
+        raise TypeError(f"epochs = {epochs!r}: a picture over epochs takes several, as range(1, 31)")
     axis, seen, notes = panel(axis), [], []
     x = np.sort(np.asarray(epochs, dtype=np.float64))
     sizes: _Keywords = {"records": records, "batch_size": batch_size, "epochs": x, "delta": delta, **run}
     is_usual = run.get("sampling", "poisson") == "poisson" and run.get("neighbors") != "replace_one"
-    for _, noise, color, dash in styled({repr(one): one for one in noise_multiplier}, "noise_multiplier"):
+    noises = {repr(one): one for one in np.atleast_1d(noise_multiplier).tolist()}
+    for _, noise, color, dash in styled(noises, "noise_multiplier"):
         for accountant, width in ((None, 2.2), (RDP(), 0.8))[: 1 + is_usual]:
             y = dpsgd.epsilon(noise_multiplier=noise, accountant=accountant, **sizes)
             axis.plot(x, y, dash if width > 1.0 else "-", color=color, linewidth=width)
