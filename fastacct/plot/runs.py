@@ -300,9 +300,11 @@ def tradeoff(
     for name, one, color, dash in styled(jobs_of(jobs, run, "jobs", curve.name_of), "jobs"):
         job = one.job if isinstance(one, curve.Run) else one
         found = np.asarray(tpr_at_fpr(job, np.append(fpr, marks), neighbors=neighbors))
-        axis.plot(fpr, found[: fpr.size], dash, color=color, linewidth=2.2, label=wrapped(name, 2 * _LETTERS))
+        epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors)) if thin else math.inf
+        most = rf"$\varepsilon \leq$ {digits_up(epsilon, 3)}" if epsilon < math.inf else r"no finite $\varepsilon$"
+        told = wrapped(f"{name} ({most})" if thin else name, 2 * _LETTERS)
+        axis.plot(fpr, found[: fpr.size], dash, color=color, linewidth=2.2, label=told)
         if thin:
-            epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
             axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
         for at, tpr in zip(marks.tolist(), found[fpr.size :].tolist(), strict=True):
             axis.plot([at], [tpr], "o", color=color, markersize=4)
@@ -313,7 +315,7 @@ def tradeoff(
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)
     name_axes(axis, "false-positive rate", "true-positive rate (at most)")
-    title = "What an attack can do" + (r" (thin: by $\varepsilon$, $\delta$ alone)" if thin else "")
+    title = "What an attack can do" + (rf" (thin: by $\varepsilon$ at $\delta = {power(delta)}$ alone)" if thin else "")
     figure = finished(axis, title, "lower right")
     spread(notes)
     return figure

@@ -95,7 +95,7 @@ class Report(Record):
 
     @cached
     def verdict(self) -> str:
-        """Why the guarantee protects nobody: no finite epsilon, or attacks that nearly always succeed; else empty."""
+        """That the guarantee is weak, or protects nobody (no finite epsilon, attacks that succeed); else empty."""
         return verdict(self.numbers)
 
     def part(self, heading: str) -> Section:
