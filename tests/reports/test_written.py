@@ -12,7 +12,6 @@ import pytest
 import fastacct as fa
 from fastacct.core.words import as_latex
 from fastacct.reports import numbers as numbers_of_reports
-from fastacct.reports.sections import released
 from fastacct.reports.written import FORMATS
 
 RUN = {"noise_multiplier": 1.0408, "records": 50_000, "batch_size": 512, "epochs": 30}
@@ -364,36 +363,6 @@ def test_a_report_begins_with_an_audit_that_refutes_it():
     assert found.verdict.startswith("An audit refutes this guarantee, with confidence 95 %")
     assert found.verdict in found.summary
     assert found.certificate is None
-
-
-def test_a_guarantee_by_which_most_records_are_found_is_called_weak():
-    strong, weak, broken = (fa.report(fa.Gaussian(noise), 1e-6) for noise in (1.0, 0.32, 0.2))
-    assert strong.verdict == ""
-    assert 0.75 < weak.numbers["tpr_at_fpr"][0.01] < 0.85
-    assert weak.verdict.startswith("This guarantee is weak: up to 78.8 % of the records that were used may be")
-    assert weak.verdict in weak.summary
-    assert weak.verdict in " ".join(weak.part("In plain words").sentences)
-    assert weak.part("Whom it protects, and from whom").sentences[0].startswith("It protects each record")
-    assert "too weak to protect a single record" in broken.verdict
-
-
-@pytest.mark.parametrize(
-    ("job", "words"),
-    [
-        (fa.Laplace(10.0) * 3, "3 times the Laplace mechanism (noise multiplier 10)."),
-        (
-            fa.Gaussian(1.25).poisson(0.01) * 2000,
-            "2,000 times the Gaussian mechanism (noise multiplier 1.25), on Poisson samples (sample rate 0.01).",
-        ),
-        (
-            fa.DiscreteGaussian(3.0) + fa.AboveThreshold(0.5),
-            "once the Discrete Gaussian mechanism (scale 3, sensitivity 1); "
-            "once the Above Threshold mechanism (epsilon 0.5).",
-        ),
-    ],
-)
-def test_the_paragraph_of_a_job_has_no_code(job, words):
-    assert released(fa.report(job, 1e-6).numbers).endswith(words)
 
 
 def test_a_report_refuses_a_certificate_that_there_is_not():
