@@ -315,7 +315,7 @@ def tradeoff(
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)
     name_axes(axis, "false-positive rate", "true-positive rate (at most)")
-    title = "What an attack can do" + (rf" (thin: by $\varepsilon$ at $\delta = {power(delta)}$ alone)" if thin else "")
+    title = "What an attack can do" + (rf" (thin: by $\varepsilon$, $\delta = {power(delta)}$)" if thin else "")
     figure = finished(axis, title, "lower right")
     spread(notes)
     return figure
