@@ -34,6 +34,8 @@ class Loop:
     def __init__(self, script: Script, framework: str, node: ast.AST, given: Given) -> None:
         self.script, self.framework, self.node, self.given = script, framework, node, given
         self.line: int = getattr(node, "lineno", 1)
+        self.body: ast.For | None = None
+        """The loop over batches."""
         self.sampling = ""
         self.lower_holds = False
         self.values = {name: value for name, value in given.items() if name in ALLOWED}
