@@ -32,6 +32,10 @@ _MINING: Final = ("topk", "sort", "kthvalue", "quantile", "median")
 _LOSS: Final = re.compile(r"loss|criterion|cross_entropy", re.I)
 _ORDERS: Final = ("randperm", "permutation", "shuffle", "multinomial")
 _STATISTICS: Final = ("mean", "std", "var", "max", "min", "amax", "norm", "sum", "reduce_mean", "reduce_std")
+_COUNTS: Final = ("bincount", "histc", "unique", "pdist", "cov", "corrcoef")
+_SPREADS: Final = ("std", "var", "reduce_std", "reduce_variance")
+"""Functions of a batch that are no sums over its records; those of the second row along an axis."""
+_PAIRED: Final = re.compile(r"unsqueeze\(0\)|\[None[,\]]"), re.compile(r"unsqueeze\(1\)|\[:, None")
 _PRODUCTS: Final = ("mm", "matmul", "dot", "cdist", "einsum")
 _PLAIN: Final = (
     "shape",
@@ -132,8 +136,8 @@ def _combining(loop: Loop) -> ast.AST | None:
             above = script.parent[one]
             call = script.parent[above] if isinstance(above, ast.keyword) else above
             is_named = isinstance(call, ast.Call) and (call.func is one or name[:1].isupper())
-            if is_named and not script.is_call(call, "builtins.isinstance"):
-                return call
+            if (is_named and not script.is_call(call, "builtins.isinstance")) or isinstance(above, ast.ClassDef):
+                return one
     return next((one for one in script.calls if _MODELS.match(script.qualified(one.func))), None)
 
 
@@ -182,9 +186,11 @@ class _Region:
         elif isinstance(node, ast.Lambda | Function):
             self.names = _names(node.args)
         self.orders: set[str] = set()
+        self.statistics: set[str] = set()
+        self.losses: set[str] = set()
         self.nodes = [*ast.walk(node)]
         size = -1
-        while size != (size := len(self.names) + len(self.orders)):
+        while size != (size := len(self.names)):
             for one in self.nodes:
                 self._follow(one)
         self.touched = [one for one in self.nodes if isinstance(one, ast.Call) and self.holds(one)]
@@ -196,8 +202,9 @@ class _Region:
         names = {one.id for each in targets if each is not None for one in ast.walk(each) if isinstance(one, ast.Name)}
         if isinstance(value, ast.expr) and names:
             self.names |= names if self.holds(value) else set()
-            is_order = isinstance(value, ast.Call) and _last(value.func) in _ORDERS
-            self.orders |= names if is_order else set()
+            self.orders |= names if isinstance(value, ast.Call) and _last(value.func) in _ORDERS else set()
+            self.statistics |= names if any(map(self._is_statistic, ast.walk(value))) else set()
+            self.losses |= names if _LOSS.search(ast.unparse(value)) else set()
 
     def holds(self, node: ast.AST | None) -> bool:
         """Whether records are in an expression, and not their number alone."""
@@ -235,6 +242,8 @@ class _Region:
         of = call.args[:1] if is_function or not isinstance(call.func, ast.Attribute) else [call.func.value]
         of = of or [one.value for one in call.keywords if one.arg in ("tensors", "arrays", "values")]
         rest = call.args[1:] if of and call.args[:1] == of else call.args
+        if name == "einsum" and sum(map(self.holds, call.args)) > 1:
+            return "mixes" if _crosses(call.args[0]) else ""
         if not of or not self.holds(of[0]):
             return ""
         if name in _JOINS and is_function and _axis(call, call.args[1:]) == 0:
@@ -252,7 +261,8 @@ class _Region:
             is_one = getattr(first, "value", None) == 1
             named = _axis(call, rest[1:] if name == "repeat_interleave" or is_function else [])
             return "" if is_one or named != 0 else "copies"
-        is_mined = name in _MINING and _LOSS.search(ast.unparse(of[0])) is not None
+        is_loss = _LOSS.search(ast.unparse(of[0])) is not None or _last(of[0]) in self.losses
+        is_mined = name in _MINING and is_loss
         if is_mined or (name in _ALONG and _axis(call, rest[-1:], default=None) == 0):
             return "mixes"
         if name == "rearrange" and re.search(r"->\s*\(", ast.unparse(call)):
@@ -261,8 +271,11 @@ class _Region:
             return "copies" if ast.unparse(rest[0]) == "-1" else ""
         if name == "flatten" and [ast.unparse(one) for one in rest] == ["0", "1"]:
             return "copies"
-        is_pair = name in _PRODUCTS and len(call.args) > 1 and self.holds(call.args[-1])
-        return "mixes" if is_pair and (name == "cdist" or _is_turned(call.args[-1])) else ""
+        if name in _COUNTS or (name in _SPREADS and _axis(call, rest[:1]) == 0):
+            return "mixes"
+        last = call.args[-1] if call.args else of[0]
+        is_pair = name in _PRODUCTS and self.holds(last) and (name == "cdist" or _is_turned(last))
+        return "mixes" if is_pair or _are_paired(of[0], last) else ""
 
     def _doubled(self, node: ast.AST) -> bool:
         """Whether a list of records is made longer."""
@@ -283,14 +296,34 @@ class _Region:
         if self.is_collate and isinstance(node.op, ast.Mult | ast.Add) and isinstance(node.left, ast.Name):
             is_list = isinstance(node.op, ast.Mult) or ast.unparse(node.left) == ast.unparse(node.right)
             return "copies" if is_list and self.holds(node.left) and _is_whole(node.right, node.left) else ""
-        if isinstance(node.op, ast.Sub | ast.Div) and self.holds(node.left):
-            for call in ast.walk(node.right):
-                is_whole = isinstance(call, ast.Call) and _last(call.func) in _STATISTICS and self.holds(call)
-                if is_whole and isinstance(call, ast.Call):
-                    rest = call.args if not self.script.qualified(call.func) else call.args[1:]
-                    rest = [one for one in rest if ast.unparse(one) != "2"] if _last(call.func) == "norm" else rest
-                    return "mixes" if _axis(call, rest[:1]) == 0 else ""
-        return ""
+        if not self.holds(node.left):
+            return ""
+        is_scaled = isinstance(node.op, ast.Sub | ast.Div)
+        of_all = (one for one in ast.walk(node.right) if self._is_statistic(one) or _last(one) in self.statistics)
+        return "mixes" if (is_scaled and any(of_all)) or _are_paired(node.left, node.right) else ""
+
+    def _is_statistic(self, node: ast.AST) -> bool:
+        """Whether a number is found of all records together, as a mean is."""
+        if not isinstance(node, ast.Call) or _last(node.func) not in _STATISTICS or not self.holds(node):
+            return False
+        rest = node.args if not self.script.qualified(node.func) else node.args[1:]
+        rest = [one for one in rest if ast.unparse(one) != "2"] if _last(node.func) == "norm" else rest
+        return _axis(node, rest[:1]) == 0
+
+
+def _are_paired(left: ast.expr, right: ast.expr) -> bool:
+    """Whether each record meets each other one: z[None] and z[:, None]."""
+    sides = ast.unparse(left), ast.unparse(right)
+    rows, columns = _PAIRED
+    return any(rows.search(one) and columns.search(other) for one, other in (sides, sides[::-1]))
+
+
+def _crosses(pattern: ast.expr) -> bool:
+    """Whether a pattern of einsum has the records of two operands as two axes: id,jd->ij."""
+    text = str(getattr(pattern, "value", "")).replace(" ", "")
+    operands, _, out = text.partition("->")
+    first = [one[:1] for one in operands.split(",")]
+    return len({*first} & {*out}) > 1
 
 
 def _names(given: ast.arguments) -> set[str]:

@@ -248,6 +248,8 @@ COLLATE = "def co(batch):\n    {}\n    return torch.utils.data.default_collate(b
             "Subset(data, list(range(9)) * 2),",
         )),
         (DATA, f"model = torch.nn.BatchNorm2d(3)\n{DATA}"),
+        (DATA, f"class M(torch.nn.BatchNorm1d):\n    pass\n{DATA}"),
+        (LOSS, "F.cross_entropy(out, y, reduction='none'); loss, _ = torch.topk(loss, 9)"),
         (DATA, f"class D:\n    def __getitem__(self, index):\n        return rows[index % 1000]\n{DATA}"),
         (DATA, f"class M:\n    def forward(self, x):\n        return self.f(torch.cat((x, x)))\n{DATA}"),
     ],
@@ -274,6 +276,9 @@ def test_a_record_that_counts_twice_or_changes_others_gets_no_number(old, new):
         "x = x.flip(3)",
         "x = x.to(device); seen += x.size(0); right = right + (model(x).argmax(1) == y).sum().item() / len(y)",
         "x = (x - MEAN) / STD",
+        "x = (x + 0.1 * torch.randn_like(x)).clamp(0, 1)",
+        "target = F.one_hot(y, 10).float() * 0.9 + 0.01; out = -(target * F.log_softmax(x, dim=1)).sum(dim=1).mean()",
+        "x = torch.einsum('bi,ij->bj', x, W)",
     ],
 )
 def test_what_is_done_to_each_record_alone_keeps_its_number(line):
