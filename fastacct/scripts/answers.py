@@ -16,7 +16,7 @@ from fastacct.scripts.found import Given, Loop, asked
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
 from fastacct.scripts.records import ask_where_records_mix
-from fastacct.scripts.tree import UnclearError
+from fastacct.scripts.tree import UnclearError, last_name
 
 _WORDS: Final = (
     ("make_private",),
@@ -186,7 +186,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     found: list[Loop] = []
     for call in script.calls:
         whole = script.qualified(call.func)
-        name = whole.rpartition(".")[2] or getattr(call.func, "attr", getattr(call.func, "id", ""))
+        name = whole.rpartition(".")[2] or last_name(call.func)
         known = _READERS.get(name) or _READERS.get(next(filter(name.endswith, _ENDS), ""))
         is_method = name.startswith("make_private") and not isinstance(call.func, ast.Attribute)
         if known is None or is_method or not whole.startswith(known[0]) or whole.endswith("keras_api.make_private"):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import size_of
-from fastacct.scripts.tree import UnclearError, keywords
+from fastacct.scripts.tree import UnclearError, keywords, last_name
 
 Given = Mapping[str, Any]
 """Numbers by name, and `batches`, a sampler."""
@@ -86,7 +86,7 @@ class Loop:
         script = self.script
         found = [one for one in nodes if one is not None]
         for call in script.calls:
-            name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+            name = last_name(call.func)
             try:
                 given = keywords(call, ("delta",)) if name in _SPENT else {}
                 if name.startswith("compute_dp_sgd_privacy"):

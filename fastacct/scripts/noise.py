@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
+from fastacct.scripts.tree import last_name
 
 _DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
 _GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas|diffs?)(?:_|\d|$)", re.I)
@@ -97,7 +98,7 @@ class _Flow:
         """A name with the scope that binds it; a field by its name alone."""
         if node not in self.keys:
             function = isinstance(node, ast.arg) and self.script.parent[self.script.parent[node]]
-            self.keys[node] = function or self.script.lookup(_name(node), node)[0], _name(node)
+            self.keys[node] = function or self.script.lookup(last_name(node), node)[0], last_name(node)
             if isinstance(node, ast.Attribute):
                 self.keys[node] = (node.attr,)
         return self.keys[node]
@@ -105,7 +106,7 @@ class _Flow:
     def is_gradient(self, node: ast.AST) -> bool:
         """Whether gradients go into an expression."""
         for one in ast.walk(node):
-            name = _name(one)
+            name = last_name(one)
             if name and (_GRADIENT.search(name) or self._key(one) in self.gradients):
                 return True
         return False
@@ -113,7 +114,7 @@ class _Flow:
     def is_noise(self, node: ast.AST | None) -> bool:
         """Whether an expression is noise, scaled or of another shape; what a network makes of it is none."""
         if isinstance(node, ast.Call):
-            name = _name(node.func)
+            name = last_name(node.func)
             if _DRAWN.search(name) or (name and self._key(node.func) in self.noises):
                 return True
             within = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -128,7 +129,7 @@ class _Flow:
 
     def bounds(self, call: ast.Call) -> bool:
         """Whether a call clips gradients, or finds by how much they are scaled to a norm."""
-        name = _name(call.func).lower()
+        name = last_name(call.func).lower()
         if _CLIPS.search(name) or (name in _BOUNDING and _BOUND.search(ast.unparse(call).lower()[len(name) :])):
             return True
         within = [call.func.value] if isinstance(call.func, ast.Attribute) and name in _BOUNDING else []
@@ -142,7 +143,7 @@ class _Flow:
             parts: list[ast.expr] = []
             if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Add):
                 parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.target, node.value]
-            elif isinstance(node, ast.Call) and _name(node.func) in _SUMS:
+            elif isinstance(node, ast.Call) and last_name(node.func) in _SUMS:
                 parts = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
             for one in parts:
                 others = [other for other in parts if other is not one]
@@ -157,7 +158,7 @@ class _Flow:
         if isinstance(node, ast.Assign):
             targets = [one for target in node.targets for one in _leaves(target)]
             is_moved = isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add | ast.Sub)
-            if not is_moved or not {*map(_name, targets)} & {_name(one) for one in ast.walk(node.value)}:
+            if not is_moved or not {*map(last_name, targets)} & {last_name(one) for one in ast.walk(node.value)}:
                 yield from ((one, node.value) for one in targets)
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             yield node.target, node.value
@@ -175,7 +176,7 @@ class _Flow:
 
     def _passed(self, call: ast.Call) -> Iterator[tuple[ast.AST, ast.AST]]:
         """Parameters, and what a call gives them; a function that a call is given takes the rest."""
-        if (function := self.defined.get(_name(call.func))) is not None:
+        if (function := self.defined.get(last_name(call.func))) is not None:
             taken = [*function.args.posonlyargs, *function.args.args]
             taken = taken[1:] if isinstance(call.func, ast.Attribute) and taken and taken[0].arg == "self" else taken
             named = {one.arg: one.value for one in call.keywords}
@@ -195,9 +196,5 @@ def _leaves(target: ast.AST) -> Iterator[ast.AST]:
     if isinstance(target, ast.Tuple | ast.List):
         for one in target.elts:
             yield from _leaves(one)
-    elif _name(target):
+    elif last_name(target):
         yield target
-
-
-def _name(node: ast.AST) -> str:
-    return getattr(node, "id", "") or getattr(node, "attr", "") or getattr(node, "arg", "") or ""

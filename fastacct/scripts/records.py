@@ -10,7 +10,7 @@ from typing import Final
 from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Function, Script
 from fastacct.scripts.sources import LOADER
-from fastacct.scripts.tree import UnclearError
+from fastacct.scripts.tree import UnclearError, last_name
 
 _MIXING: Final = re.compile(
     r"mix_?up|cut_?mix|batch_?norm|batch_?renorm|contrastive|nt_?xent|info_?nce|sup_?con|simclr|triplet|center_?loss"
@@ -93,7 +93,7 @@ def _repeated(script: Script, loader: ast.Call) -> ast.expr | None:
         except UnclearError:
             continue
         parts = [each.elts for each in ast.walk(node) if isinstance(each, ast.List | ast.Tuple)]
-        if isinstance(node, ast.Call) and _last(node.func) in _PUT_TOGETHER:
+        if isinstance(node, ast.Call) and last_name(node.func) in _PUT_TOGETHER:
             whole += [one for one in node.args if isinstance(one, ast.Name)]
             if any(len({*map(ast.unparse, one)}) < len(one) for one in parts):
                 return node
@@ -147,8 +147,8 @@ def _found(script: Script, body: ast.For | None) -> Iterator[tuple[ast.AST, str]
     places: list[tuple[ast.AST, bool]] = [] if body is None else [(body, False)]
     places += [(one, False) for one in functions if one.name in _STEPS]
     for call in script.calls:
-        name = getattr(call.func, "attr", "")
-        given = _collates(call) + (call.args[:1] if name == "map" else [])
+        name = last_name(call.func)
+        given = _collates(call) + (call.args[:1] if name == "map" and isinstance(call.func, ast.Attribute) else [])
         places += [(one, name != "map") for each in given for one in (_here(script, each),) if one is not None]
     seen: set[ast.AST] = set()
     while places:
@@ -158,7 +158,7 @@ def _found(script: Script, body: ast.For | None) -> Iterator[tuple[ast.AST, str]
         seen.add(node)
         region = _Region(script, node, is_collate)
         yield from region.found()
-        names = {getattr(one.func, "attr", "") or getattr(one.func, "id", "") for one in region.touched}
+        names = {last_name(one.func) for one in region.touched}
         places += [(one, False) for one in functions if one.name in names]
 
 
@@ -202,7 +202,7 @@ class _Region:
         names = {one.id for each in targets if each is not None for one in ast.walk(each) if isinstance(one, ast.Name)}
         if isinstance(value, ast.expr) and names:
             self.names |= names if self.holds(value) else set()
-            self.orders |= names if isinstance(value, ast.Call) and _last(value.func) in _ORDERS else set()
+            self.orders |= names if isinstance(value, ast.Call) and last_name(value.func) in _ORDERS else set()
             self.statistics |= names if any(map(self._is_statistic, ast.walk(value))) else set()
             self.losses |= names if _LOSS.search(ast.unparse(value)) else set()
 
@@ -210,8 +210,8 @@ class _Region:
         """Whether records are in an expression, and not their number alone."""
         if (
             node is None
-            or _last(node) in _PLAIN
-            or (isinstance(node, ast.Call) and _last(node.func) in (*_PLAIN, "len"))
+            or last_name(node) in _PLAIN
+            or (isinstance(node, ast.Call) and last_name(node.func) in (*_PLAIN, "len"))
         ):
             return False
         if isinstance(node, ast.Name):
@@ -224,7 +224,7 @@ class _Region:
             if isinstance(node, ast.Call):
                 how = self._called(node)
             elif isinstance(node, ast.Subscript) and self.holds(node.value):
-                names = {_last(one) for one in ast.walk(node.slice)}
+                names = {last_name(one) for one in ast.walk(node.slice)}
                 how = "copies" if names & {*_COPIES} else ""
                 how = "mixes" if names & {*self.orders, *_ORDERS} or ast.unparse(node.slice) == "::-1" else how
             elif isinstance(node, ast.BinOp):
@@ -236,7 +236,7 @@ class _Region:
 
     def _called(self, call: ast.Call) -> str:
         """What a call does to records; of a method the object that it is called of is the first argument."""
-        name, is_function = _last(call.func), bool(self.script.qualified(call.func))
+        name, is_function = last_name(call.func), bool(self.script.qualified(call.func))
         if self.is_collate and sum(map(self.holds, call.args)) > {"chain": 1, "extend": 0}.get(name, 99):
             return "copies"
         of = call.args[:1] if is_function or not isinstance(call.func, ast.Attribute) else [call.func.value]
@@ -261,7 +261,7 @@ class _Region:
             is_one = getattr(first, "value", None) == 1
             named = _axis(call, rest[1:] if name == "repeat_interleave" or is_function else [])
             return "" if is_one or named != 0 else "copies"
-        is_loss = _LOSS.search(ast.unparse(of[0])) is not None or _last(of[0]) in self.losses
+        is_loss = _LOSS.search(ast.unparse(of[0])) is not None or last_name(of[0]) in self.losses
         is_mined = name in _MINING and is_loss
         if is_mined or (name in _ALONG and _axis(call, rest[-1:], default=None) == 0):
             return "mixes"
@@ -286,7 +286,9 @@ class _Region:
         if isinstance(node, ast.AugAssign):
             return isinstance(node.op, ast.Mult) or (isinstance(node.op, ast.Add) and self.holds(node.value))
         calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)] if isinstance(node, ast.For) else []
-        added = [ast.unparse(one.func) for one in calls if _last(one.func) in ("append", "extend") and self.holds(one)]
+        added = [
+            ast.unparse(one.func) for one in calls if last_name(one.func) in ("append", "extend") and self.holds(one)
+        ]
         return len({*added}) < len(added)
 
     def _combined(self, node: ast.BinOp) -> str:
@@ -299,15 +301,15 @@ class _Region:
         if not self.holds(node.left):
             return ""
         is_scaled = isinstance(node.op, ast.Sub | ast.Div)
-        of_all = (one for one in ast.walk(node.right) if self._is_statistic(one) or _last(one) in self.statistics)
+        of_all = (one for one in ast.walk(node.right) if self._is_statistic(one) or last_name(one) in self.statistics)
         return "mixes" if (is_scaled and any(of_all)) or _are_paired(node.left, node.right) else ""
 
     def _is_statistic(self, node: ast.AST) -> bool:
         """Whether a number is found of all records together, as a mean is."""
-        if not isinstance(node, ast.Call) or _last(node.func) not in _STATISTICS or not self.holds(node):
+        if not isinstance(node, ast.Call) or last_name(node.func) not in _STATISTICS or not self.holds(node):
             return False
         rest = node.args if not self.script.qualified(node.func) else node.args[1:]
-        rest = [one for one in rest if ast.unparse(one) != "2"] if _last(node.func) == "norm" else rest
+        rest = [one for one in rest if ast.unparse(one) != "2"] if last_name(node.func) == "norm" else rest
         return _axis(node, rest[:1]) == 0
 
 
@@ -353,7 +355,3 @@ def _is_turned(node: ast.AST) -> bool:
         re.search(r"\.(?:T|mT|t\(\)|transpose\(0, 1\)|transpose\(1, 0\)|permute\(1, 0\))$", ast.unparse(node))
         is not None
     )
-
-
-def _last(node: ast.AST) -> str:
-    return getattr(node, "attr", "") or getattr(node, "id", "")

@@ -10,7 +10,7 @@ from typing import Final
 from fastacct.scripts.found import Loop
 from fastacct.scripts.loops import around, passes
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import ElsewhereError, UnclearError
+from fastacct.scripts.tree import ElsewhereError, UnclearError, last_name
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
 _MOVED: Final = {
@@ -147,7 +147,7 @@ def ask_of_file(loop: Loop) -> None:
     if any(one.startswith("opacus.schedulers") for one in imports):
         loop.ask("noise_multiplier", "a schedule changes the noise")
     words = (word for one in script.calls for word in one.keywords if word.arg == "secure_mode")
-    seeds = [one for one in script.calls if getattr(one.func, "attr", getattr(one.func, "id", "")) in _SEEDS]
+    seeds = [one for one in script.calls if last_name(one.func) in _SEEDS]
     if seeds and not any(getattr(word.value, "value", None) is True for word in words):
         seed = ast.unparse(seeds[0])[:40]
         loop.notes.append(f"line {seeds[0].lineno}: {seed}: who knows the seed can take the noise away.")

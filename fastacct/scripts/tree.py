@@ -197,6 +197,11 @@ class Tree:
         return node
 
 
+def last_name(node: ast.AST) -> str:
+    """The last word of a name, a field or a parameter: DataLoader of data.DataLoader; empty for all else."""
+    return getattr(node, "attr", "") or getattr(node, "id", "") or getattr(node, "arg", "") or ""
+
+
 def keywords(call: ast.Call, names: Sequence[str] | None) -> dict[str, ast.expr]:
     """The arguments of a call by name; None: those in order are left out."""
     if any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args):
