@@ -87,11 +87,15 @@ def ask_where_records_mix(loop: Loop) -> None:
 def _repeated(script: Script, loader: ast.Call) -> ast.expr | None:
     """What puts records into the data set of a loader several times."""
     whole: list[ast.expr] = [*loader.args[:1], *(one.value for one in loader.keywords if one.arg == "dataset")]
+    seen: set[ast.AST] = set()
     for node in whole:
         try:
             node = script.resolve(node)
         except UnclearError:
             continue
+        if node in seen:
+            return node  # made of itself
+        seen.add(node)
         parts = [each.elts for each in ast.walk(node) if isinstance(each, ast.List | ast.Tuple)]
         if isinstance(node, ast.Call) and last_name(node.func) in _PUT_TOGETHER:
             whole += [one for one in node.args if isinstance(one, ast.Name)]
