@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from math import ceil
 from typing import Any, Final, NamedTuple
 
@@ -205,13 +205,13 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             loop = Loop(script, loop.framework, call, given)
             asked(loop, UnclearError(script.hidden[0], "this may set any name"))
         found += [loop] if loop is not None else []
-    found += [asked(Loop(script, "opacus", one, given), error) for one, error in _by_detours(script, found)]
+    found += [asked(Loop(script, "opacus", one, given), error) for one, error in _by_detours(script)]
     if not found and (place := noise.place(script)) is not None:
         found = [trainers.by_hand(script, place, given)]
     for call in script.calls if not found else ():
         if framework := noise.library(script, call):
-            why = UnclearError(call, "this trains privately, with batches that are not followed")
-            found = [asked(Loop(script, framework, call, given), why)]
+            unclear = UnclearError(call, "this trains privately, with batches that are not followed")
+            found = [asked(Loop(script, framework, call, given), unclear)]
             break
     for loop in found:
         if loop.framework != "flower":  # whose records are clients
@@ -222,16 +222,13 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     return found
 
 
-def _by_detours(script: Script, found: Sequence[Loop]) -> Iterator[tuple[ast.AST, UnclearError]]:
-    """Where Opacus is used in a way that is not followed: a method that is kept or named, parts made by hand."""
+def _by_detours(script: Script) -> Iterator[tuple[ast.AST, UnclearError]]:
+    """Where Opacus is used in a way that is not followed: a method that is kept or named."""
     named = [one.args[1] for one in script.calls if script.is_call(one, "builtins.getattr") and len(one.args) > 1]
     for name in _METHODS if not script.hidden else ():
         kept = [one for one in script.attributes[name] if getattr(script.parent[one], "func", None) is not one]
         for one in (*kept, *(word for word in named if getattr(word, "value", "") == name)):
             yield one, UnclearError(one, f"{name} is called in a way that cannot be followed")
-    for call in script.calls if not found else ():
-        if script.qualified(call.func).startswith("opacus.optimizers."):
-            yield call, UnclearError(call, "the parts of Opacus are put together by hand")
 
 
 def _answered(loop: Loop) -> Finding:

@@ -114,18 +114,12 @@ def _repeated(script: Script, loader: ast.Call) -> ast.expr | None:
 
 def _counted_again(script: Script) -> ast.AST | None:
     """A data set of the file that has an item for several indices."""
-    for one in ast.walk(script.tree):
-        function = script.above(one, ast.FunctionDef) if isinstance(one, ast.BinOp) else None
-        is_index = (
-            isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod | ast.FloorDiv) and isinstance(one.left, ast.Name)
-        )
-        if (
-            function is not None
-            and function.name == "__getitem__"
-            and is_index
-            and one.left.id in _names(function.args)
-        ):  # type: ignore[attr-defined]
-            return one
+    items = (one for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef) and one.name == "__getitem__")
+    for item in items:
+        for one in ast.walk(item):
+            is_part = isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod | ast.FloorDiv)
+            if is_part and isinstance(one, ast.BinOp) and last_name(one.left) in _names(item.args):
+                return one
     return None
 
 
