@@ -50,7 +50,7 @@ def of_deltas(deltas: Deltas, points: int = 4096, least: float = 1e-26) -> Apart
         _refuse_wide(low[:last], high[:last])
         if last < 16:
             raise OutOfReachError("losses have too small a range for their curve")
-    start = min(high[0] for _, _, high in known.values())
+    start = max(high[0] for _, _, high in known.values())
     above = [(epsilon, np.append(start, high[1:])) for epsilon, _, high in known.values()]
     below = [_below(*one) for one in known.values()]
     start = min(height[0] for _, height in below)
@@ -87,20 +87,24 @@ def _refuse_wide(low: Cells, high: Cells) -> None:
 
 def _below(epsilon: Cells, low: Cells, high: Cells) -> tuple[Cells, Cells]:
     """Points whose chords are below the curve: where the chords of the neighbours of an interval meet, prolonged."""
-    width = np.expm1(np.diff(epsilon))  # over exp(epsilon), as all that follows
-    fall = (high[:-1] - low[1:]) / width  # steeper than any slope right of it
-    flat = (low[:-1] - high[1:]) / width
-    fall, flat = fall[:-2] * np.exp(np.diff(epsilon))[:-2], flat[2:] * np.exp(-np.diff(epsilon))[1:-1]
-    left, right, width = low[1:-2], low[2:-1], width[1:-1]
+    apart = np.diff(epsilon)
+    width = np.expm1(apart)  # over exp(epsilon) at the lower end
+    before, left, right, after = high[:-3], low[1:-2], low[2:-1], high[3:]
+    # of chords, by how far they are prolonged over exp(epsilon) at the lower end of the interval
+    fall, flat = np.exp(apart[:-2]) / width[:-2], np.exp(-apart[1:-1]) / width[2:]
+    down, up, width = (before - left) * fall, (right - after) * flat, width[1:-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        place = np.clip(np.nan_to_num((left - right - flat * width) / (fall - flat), nan=0.5), 0.0, width)
+        place = np.clip(np.nan_to_num((left - right - up * width) / (down - up), nan=0.5), 0.0, width)
     loss = epsilon[1:-2] + np.log1p(place)
     x = np.clip(np.expm1(loss - epsilon[1:-2]), 0.0, width)
-    height = np.maximum(np.maximum(left - fall * x, right + flat * (width - x)), 0.0)
-    first = low[1] + max(0.0, low[1] - high[2]) / math.expm1(epsilon[2] - epsilon[1]) * -math.expm1(
-        epsilon[0] - epsilon[1]
-    )
-    height[-1] = 0.0
+    rounded = 32.0 * ROUNDING * (before * (1.0 + x * fall) + right * (1.0 + (width - x) * flat))
+    height = np.maximum(left - down * x, right + up * (width - x)) - rounded
+    more = (low[1] - high[2]) / width[0] * -math.expm1(-epsilon[1])
+    first = low[1] * (1.0 - 8.0 * ROUNDING) + max(0.0, more) * (1.0 - 1e-9)
+    end = int(np.argmax(np.append(height <= 0.0, True)))
+    if not (first > 0.0 and end > 1):
+        raise OutOfReachError("nothing is known of the curve from below")
+    loss, height = loss[:end], np.append(height[: end - 1], 0.0)
     loss, at = np.unique(np.append(0.0, loss), return_index=True)  # next to a point both of its intervals may meet
     return loss, np.minimum.reduceat(np.append(first, height), at)
 
@@ -128,11 +132,11 @@ def _pair(
         # the heights that the masses have: sums of positive terms
         made = half._replace(height=np.append(np.cumsum(more[::-1])[::-1], 0.0) + half.height[-1])
         if is_upper:
-            factor = max(factor, float(np.max(half.height[:-1] / made.height[:-1])))
+            factor = max(factor, float(np.max(half.height[:-1] / np.maximum(made.height[:-1], 1e-300))))
         else:
             for at, most in ((epsilon, low), (loss, height)):
                 inside = at < half.loss[-1]
-                factor = min(factor, float(np.min(most[inside] / made.at(at[inside]))))
+                factor = min(factor, float(np.min(most[inside] / np.maximum(made.at(at[inside]), 1e-300))))
         halves.append(made)
     factor *= 1.0 + (pad if is_upper else -pad)
     right, left = halves

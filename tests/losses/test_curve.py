@@ -68,6 +68,25 @@ def test_where_the_curve_is_straight_errors_are_all_there_is(place, off, share, 
     assert truth * (1.0 - 1e-14) <= above
 
 
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("until", [1.0, 2.5])
+def test_where_nothing_is_known_from_below_the_curve_ends(until, direction):
+    exact = gaussian(1.0)
+
+    def deltas(way, epsilon):
+        low, high = exact(way, epsilon)
+        return np.where(epsilon < until, low, 0.0), high
+
+    def known(low, high):
+        """Whatever most of them are apart."""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(curve, "_refuse_wide", known)
+        below = curve.of_deltas(deltas).below.side(direction).upper
+    places = np.linspace(0.0, until + 0.1, 3001)
+    assert np.all(np.array([delta_of(below, place) for place in places]) <= exact(direction, places)[1])
+
+
 @pytest.mark.parametrize("points", [512, 4096])
 def test_it_is_of_second_order(points):
     pair = curve.of_deltas(gaussian(1.0), points)
