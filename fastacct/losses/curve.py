@@ -98,7 +98,7 @@ def _below(epsilon: Cells, low: Cells, high: Cells) -> tuple[Cells, Cells]:
     loss = epsilon[1:-2] + np.log1p(place)
     x = np.clip(np.expm1(loss - epsilon[1:-2]), 0.0, width)
     rounded = 32.0 * ROUNDING * (before * (1.0 + x * fall) + right * (1.0 + (width - x) * flat))
-    height = np.maximum(left - down * x, right + up * (width - x)) - rounded
+    height = np.minimum(left - down * x, right + up * (width - x)) - rounded  # the same, but for rounding
     more = (low[1] - high[2]) / width[0] * -math.expm1(-epsilon[1])
     first = low[1] * (1.0 - 8.0 * ROUNDING) + max(0.0, more) * (1.0 - 1e-9)
     end = int(np.argmax(np.append(height <= 0.0, True)))
