@@ -97,8 +97,8 @@ def _described(mechanism: Mechanism, relation: Relation) -> Release | None:
         case GaussianMixture() if 0.0 < plain(mechanism.noise_multiplier) < math.inf and mechanism.p[-1][1] > 0.0:
             sides = {name: _weighted(side) for name, side in (("p", mechanism.p), ("q", mechanism.q))}
             return {"mixture": text_of(mechanism.noise_multiplier), **sides}
-        case Gaussian() | Laplace() if (noise := plain(mechanism.noise_multiplier)) > 0.0:
-            return {type(mechanism).__name__.lower(): text_of(noise)} if noise < math.inf else {}
+        case Gaussian() | Laplace() if (added := plain(mechanism.noise_multiplier)) > 0.0:
+            return {type(mechanism).__name__.lower(): text_of(added)} if added < math.inf else {}
         case DiscreteLaplace():
             return {"geometric": text_of(mechanism.scale), "sensitivity": mechanism.sensitivity}
         case DiscreteGaussian():
