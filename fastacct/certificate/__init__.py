@@ -220,8 +220,10 @@ def certify(
         except ValueError as error:  # few large atoms: chords do not miss by the square of their length
             failed = error
             for way, n in zip(ways, places, strict=True):
-                if way.tried[-1].places < MOST_PLACES:
-                    way.measure(max(n, min(2 * way.tried[-1].places, MOST_PLACES)), asked, given)
+                if way.name in str(error):
+                    way.failed = n
+                    if way.tried[-1].places < MOST_PLACES:
+                        way.measure(max(n, min(2 * way.tried[-1].places, MOST_PLACES)), asked, given)
     raise ValueError(f"no certificate was found: {failed}")
 
 

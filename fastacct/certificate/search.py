@@ -227,6 +227,7 @@ class Direction:
         self.checker, self.job, self.name = checker, job, direction
         self.target, self.epsilon, self.parts = target, math.inf, []
         self.tried: list[Tried] = []
+        self.failed = 0  # so many places did not prove what they should: of losses on the left, added on the right
         total = sum(release["count"] for release in job["releases"])
         for release in job["releases"]:
             checker.ctx.prec = 1400  # of the parameters: far losses ask for it
@@ -303,7 +304,7 @@ class Direction:
     def places(self, claim: float) -> int:
         """Places that prove a claim above the limit, about."""
         for one in self.tried:
-            if one.number <= claim:
+            if one.number <= claim and one.places > self.failed:
                 return one.places
         last = self.tried[-1]
         missed = (last.number - self.limit) / (claim - self.limit) if last.number < math.inf else math.inf

@@ -139,6 +139,18 @@ def test_a_lattice_is_fine_where_one_rare_loss_is_enough() -> None:
     assert fine.number < coarse.number
 
 
+def test_as_many_places_as_failed_are_not_tried_again() -> None:
+    """Losses left of the window are added on its right by the checker alone: its three tries were once the same."""
+    document = {"releases": releases(fa.Laplace(5.0) * 10, "remove"), "relation": "remove"}
+    direction = Direction(checker, document, "remove", 1e-6)
+    for places in (1 << 13, 1 << 14):
+        direction.measure(places, "epsilon", 1e-6)
+    claim = 1.01 * direction.tried[0].number
+    assert direction.places(claim) == 1 << 13
+    direction.failed = 1 << 13
+    assert direction.places(claim) == 1 << 14
+
+
 def test_losses_up_to_100_have_the_bits_that_they_cancel() -> None:
     job = fa.Gaussian(0.865).with_replacement(34, 1000) * 4
     direction = Direction(checker, {"releases": releases(job, "remove"), "relation": "remove"}, "remove", 1e-5)
