@@ -57,7 +57,7 @@ MORE = [
             ("mechanism", "fastacct.Laplace(2.0) * 100"),
         )
     ),
-    *((f"JOB.{word}", "a job's blocks are {mechanism: count}") for word in ("steps", "mechanisms", "items")),
+    *((f"JOB.{word}", "a job's blocks are {mechanism: count}") for word in ("steps", "noise_multiplier", "items")),
     *(
         (f"fa.{word}", cure)
         for word, cure in (
@@ -67,6 +67,10 @@ MORE = [
             ("textbook.advanced_composition", "fastacct.textbook.composition.advanced(...)"),
             ("epsilon_to_rho", "fastacct.textbook.convert.pure_to_zcdp(epsilon)"),
             ("renyi", "did you mean 'rdp'"),
+            ("Tree", "did you mean 'TreeAggregation'"),
+            ("sensitivity.l2", "did you mean 'clipped'"),
+            ("audit.clopper_pearson", "fastacct.audit.one_run(...)"),
+            ("Accountant(3, 1e-5).epsilon_spent", "spent() is what is spent"),
             ("lira", "did you mean 'tpr_at_fpr'"),
             ("hockey_stick", "did you mean 'delta'"),
             ("privacy_budget", "did you mean 'Accountant'"),
