@@ -29,8 +29,6 @@ _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
 _SHOWN: Final = ("blocks", "decompose", "group", "poisson", "shape", "tight", "together", "unsampled")
 """What a person does with a job, and completion shows."""
 _MOST_ALTERNATIVES: Final = 64
-_NO_RUN: Final[Run] = np.asarray(1.0), np.asarray(0.0), np.asarray(0.0)
-"""Of a job that releases nothing."""
 _Key = TypeVar("_Key", bound=Hashable)
 _Fact = TypeVar("_Fact")
 Index = NDArray[np.intp]
@@ -58,7 +56,8 @@ class Sampled(NamedTuple):
     @property
     def run(self) -> Run | None:
         """The only one, in arrays that broadcast; None if there are several."""
-        return None if len(self.noise) > 1 else next(self._rows(), _NO_RUN)
+        nothing = np.asarray(1.0), np.asarray(0.0), np.asarray(0.0)
+        return None if len(self.noise) > 1 else next(self._rows(), nothing)
 
     @property
     def runs(self) -> list[Run]:
