@@ -8,7 +8,6 @@ MORE = [
     *((f"{job}.poisson({word}=0.01)", "did you mean 'sample_rate'") for job in JOBS for word in ("q", "rate")),
     ("fa.Gaussian(1.0).fixed_size(batch=50, n=1000)", "did you mean 'batch_size'"),
     ("fa.Gaussian(1.0).with_replacement(batch_size=50, records=1000)", "did you mean 'draws'"),
-    ("JOB.group(k=2)", "did you mean 'size'"),
     ("fa.plot(JOB)", "fastacct.plot is a module: call one of accuracy, "),
     ("fa.curve(JOB)", "privacy_curve, tradeoff_curve"),
     ("fa.sensitivity(0.0, 1.0)", "call one of clipped, count"),
