@@ -30,14 +30,19 @@ class Step(NamedTuple):
 
 
 class _Counted:
-    """A sampler that counts how often it was begun; else the same in everything."""
+    """A sampler that counts how often it was begun, and the batches it drew; else the same in everything."""
 
-    def __init__(self, sampler: Any) -> None:
-        self.__dict__.update(sampler=sampler, begun=0)
+    def __init__(self, sampler: Any, size: int, drops: bool) -> None:
+        self.__dict__.update(sampler=sampler, begun=0, drawn=0, last=size - 1 if drops else 0, size=size)
 
     def __iter__(self) -> Iterator[Any]:
         self.__dict__["begun"] += 1
-        return iter(self.sampler)
+        return self._drawing()
+
+    def _drawing(self) -> Iterator[Any]:
+        for i, index in enumerate(self.sampler):
+            self.__dict__["drawn"] += i % self.size == self.last
+            yield index
 
     def __len__(self) -> int:
         return len(self.sampler)
@@ -136,7 +141,8 @@ class Passes:
     """Steps on a loader that takes each record once a pass, in whatever order.
 
     A record is in at most one batch of a pass, so that a pass releases all records once, with the least noise of its
-    steps.  Passes are counted where the loader begins them: one that is left early counts as whole.
+    steps.  Passes are counted where the loader begins them: one that is left early counts as whole.  A step for which
+    the loader has drawn no batch takes one again, and counts as a pass of its own.  (Steps on another loader do not.)
 
     Raises
     ------
@@ -152,9 +158,12 @@ class Passes:
         if why := _refused(loader, batches, plain, bool(caller.get("distributed"))):
             raise ValueError(f"poisson_sampling=False: no epsilon is known for {why}. {_CALL}")
         if not isinstance(sampler, _Counted):
-            batches.sampler = sampler = _Counted(sampler)
+            size, drops = getattr(batches, "batch_size", 1), getattr(batches, "drop_last", False)
+            batches.sampler = sampler = _Counted(sampler, size, drops)
         self._sampler, self._seen, self._length = sampler, sampler.begun, len(batches)
         self._passes, self._batches = 0, 0
+        self._first, self._drawn = sampler.begun, sampler.drawn
+        """Of the sampler, when the first pass began, and the batches of it that were taken."""
         self._open = Step(0)
         self._waiting, self._beside = 0, 0
         """Passes that have begun and have no step yet, and how many were ever open beside another one."""
@@ -172,7 +181,9 @@ class Passes:
         self._batches += batches
         self._waiting += self._sampler.begun - self._seen
         self._seen = self._sampler.begun
-        own = min(batches, max(self._waiting, -(-self._batches // self._length) - self._passes))
+        again = max(self._drawn + batches - self._sampler.drawn, 0) if self._sampler.begun > self._first else 0
+        self._drawn += batches - again
+        own = min(batches, max(self._waiting, -(-self._batches // self._length) - self._passes, again))
         self._waiting = max(self._waiting - own, 0)
         self._beside += self._waiting
         goes_on = own == 0 or (batches > 1 and self._passes > 0 and unused > 0)

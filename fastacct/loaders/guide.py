@@ -116,6 +116,8 @@ def loader_guide(loader: object, **settings: Any) -> LoaderGuide:
     False
     """
     if not isinstance(loader, str):
+        if beside := [name for name in settings if name != "make_private"]:
+            raise TypeError(f"{beside[0]} is what a live loader says itself: leave it out; known: make_private")
         guide = guide_of(seen(loader, **settings))
         name = "private_loader" if settings.get("make_private") else "loader"
         return guide._replace(call=guide.call.replace("=loader", f"={name}"))

@@ -19,6 +19,8 @@ def seen(loader: object, *, make_private: bool = False) -> Seen:
     ValueError
         For a loader of which nothing is known.
     """
+    if type(make_private) is not bool:
+        raise TypeError(f"make_private must be True or False, not {make_private!r}")
     kind = name_of(loader)
     if make_private:
         return private(loader, kind)

@@ -20,6 +20,7 @@ _SEEDABLE: Final = "accelerate.data_loader.SeedableRandomSampler"
 _SEQUENTIAL: Final = "torch.utils.data.sampler.SequentialSampler"
 _SUBSET: Final = "torch.utils.data.sampler.SubsetRandomSampler"
 _WEIGHTED: Final = "torch.utils.data.sampler.WeightedRandomSampler"
+_PUT_TOGETHER: Final = ("torch.utils.data.dataset.Subset", "torch.utils.data.dataset.ConcatDataset")
 _SAMPLERS: Final = (_SEQUENTIAL, _SUBSET, _WEIGHTED, _SEEDABLE, "torch.utils.data.sampler.RandomSampler")
 
 
@@ -40,6 +41,7 @@ def _batches(batches: Foreign, loader: Foreign, synchronized: Foreign = None) ->
     if kind != _BATCHES:
         raise refusal(batches)
     _refuse_repeats(loader.dataset)
+    _refuse_empty(loader, batches)
     found = _sampler(batches.sampler, batches.batch_size, bool(batches.drop_last))
     if not found.settings.get("distributed") and _world() > 1:
         raise refusal(batches.sampler, "each of several workers draws from all records: take a DistributedSampler")
@@ -117,11 +119,40 @@ def _of_accelerate(shard: Foreign, loader: Foreign, synchronized: Foreign) -> Se
     return _cut(settings, drawn, size, one.notes)._replace(length=-(-drawn // size))
 
 
+def _refuse_empty(loader: Foreign, batches: Foreign) -> None:
+    """A loader without batches, or of data without a length."""
+    try:
+        length = len(batches)
+    except TypeError:
+        raise refusal(loader, "its data set has no length") from None
+    if length == 0:
+        left = f"batch_size = {batches.batch_size!r} with drop_last = {batches.drop_last!r} leaves no batch"
+        raise refusal(loader, f"{left} of {len(loader.dataset)} records")
+
+
 def _refuse_repeats(data: Foreign) -> None:
-    """A subset may hold a record twice."""
-    while name_of(data) == "torch.utils.data.dataset.Subset":
-        _refuse_repeated(data)
-        data = data.dataset
+    """Subsets, and data that are put together, may hold a record several times."""
+    parts = [data]
+    for one in parts:
+        if name_of(one) == _PUT_TOGETHER[0]:
+            _refuse_repeated(one)
+            parts.append(one.dataset)
+        elif name_of(one) == _PUT_TOGETHER[1]:
+            parts += one.datasets
+    wholes = [id(one) for one in parts if name_of(one) not in _PUT_TOGETHER]
+    rows = _rows(data) if len({*wholes}) < len(wholes) else []
+    if len({*rows}) < len(rows):
+        raise refusal(data, "it holds records several times")
+
+
+def _rows(data: Foreign) -> list[tuple[int, int]]:
+    """The records of a data set: what they are of, and their index there."""
+    if name_of(data) == _PUT_TOGETHER[0]:
+        inner = _rows(data.dataset)
+        return [inner[int(index)] for index in data.indices]
+    if name_of(data) == _PUT_TOGETHER[1]:
+        return [row for part in data.datasets for row in _rows(part)]
+    return [(id(data), index) for index in range(len(data))]
 
 
 def _refuse_repeated(chosen: Foreign) -> None:
@@ -174,6 +205,7 @@ def private(loader: Foreign, kind: str) -> Seen:
     if _world() > 1 or name_of(loader.sampler) == _STREAM or loader.batch_sampler is None:
         raise refusal(loader, "Opacus' sampler is known for one worker and a data set with a length")
     _refuse_repeats(loader.dataset)
+    _refuse_empty(loader, loader.batch_sampler)
     rate = 1.0 / len(loader)
     return _poisson(rate, int(1.0 / rate), len(loader.dataset))._replace(name=kind)
 

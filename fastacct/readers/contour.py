@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
 Index = NDArray[np.intp]
-
-
 REVERSE: Final = {ADD: REMOVE, REMOVE: ADD, BOTH: BOTH}
 
 
@@ -110,8 +108,7 @@ class Contour:
         error where some are neither mixtures nor data.  only_upper: of two pairs the one above alone."""
         _kernels.begin()
         try:
-            way = self.directions if way is None else way
-            return self._read(cell, target, what, way, only_upper and self.is_apart)
+            return self._read(cell, target, what, self.directions if way is None else way, only_upper and self.is_apart)
         finally:
             _kernels.end()
 

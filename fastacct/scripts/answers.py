@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from math import ceil
 from typing import Any, Final, NamedTuple
 
@@ -12,32 +11,27 @@ from fastacct.accountants.run import Run
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import digits_down, digits_up, rate_of_float32
 from fastacct.dpsgd import epsilon_bounds
-from fastacct.scripts import engines, others, trainers
+from fastacct.scripts import engines, noise, others, trainers
 from fastacct.scripts.found import Given, Loop, asked
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import UnclearError
+from fastacct.scripts.records import ask_where_records_mix
+from fastacct.scripts.tree import UnclearError, last_name
 
 _WORDS: Final = (
     ("make_private",),
-    ("PrivacyEngine", "attach"),
     ("OpacusDPTrainer",),
     ("opacus", "DPOptimizer"),
-    ("tensorflow_privacy", "DP"),
-    ("jax_privacy", "Sampling"),
-    ("jax_privacy", "DPKerasConfig"),
-    ("optax", "dpsgd"),
-    ("optax", "differentially_private_aggregate"),
-    ("flwr", "Clipping"),
-    ("flwr", "LocalDpMod"),
-    ("flwr", "noise"),
-    ("tensorflow_privacy", "optimizer_class"),
     ("tensorflow_federated", "dp_aggregator"),
     ("tensorflow_federated", "DifferentiallyPrivate"),
-    ("jax_privacy", "clipped_"),
-    ("jax_privacy", "privatizer"),
+    ("flwr", "Clipping"),
+    ("flwr", "LocalDpMod"),
 )
-"""Words of which one row stands in every script that trains with one of these frameworks."""
+"""Words of which one row stands in a script that trains privately, beside names of libraries that do little else."""
+_NO_OPTION: Final = {"one loop": "check each loop by itself", "one example": "no number is known"}
+"""What is said where no option helps."""
+_ASSUMED: Final = "assumes that each record is one example, and that no record changes the gradient of another"
+"""What every number rests on, and a script does not show."""
 _METHODS: Final = ("make_private", "make_private_with_epsilon")
 _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None]]]] = {
     "make_private": ("", "opacus", engines.opacus),
@@ -56,12 +50,6 @@ _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None
 }
 """What is called, or how its name ends: where it must be from, whose it is, and who reads it."""
 _ENDS: Final = ("Optimizer", "Sampling", "Clipping")
-_PARTS: Final = re.compile(
-    r"(tensorflow_privacy)\.(?:.*\.)?make_\w*optimizer_class"
-    r"|(tensorflow_federated)\..*(?:dp_aggregator|DifferentiallyPrivate\w+\.\w+)"
-    r"|(jax_privacy)\.(?:.*\.)?(?:clipped_\w+|\w+_privatizer)|(flwr)\..*add_\w*noise\w*"
-)
-"""Calls that make a loop private in a way that is not followed: all of it is asked for."""
 
 
 class Finding(NamedTuple):
@@ -109,10 +97,12 @@ class Finding(NamedTuple):
         if self.defaults and self.epsilon is not None:
             shown = ", ".join(f"{name} {value}" for name, value in self.defaults.items())
             lines += [f"  defaults of its command line, if none is given there: {shown}"]
-        lines += [f"  {note}" for note in self.notes] if self.epsilon is not None else []
+        lines += [f"  {note}" for note in (*self.notes, _ASSUMED)] if self.epsilon is not None else []
         for why in dict.fromkeys(self.asks.values()):
-            names = ", ".join(f"--{name.replace('_', '-')}" for name, one in self.asks.items() if one == why)
-            lines += [f"  {'check each loop by itself' if names == '--one loop' else f'give {names}'} ({why})"]
+            names = [name for name, one in self.asks.items() if one == why]
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in names if name not in _NO_OPTION)
+            said = [f"give {options}"] * bool(options) + [_NO_OPTION[name] for name in names if name in _NO_OPTION]
+            lines += [f"  {', and '.join(said)} ({why})"]
         return [*lines, f"  then: {self.call}"] if self.call else lines
 
     def _interval(self) -> str:
@@ -134,7 +124,7 @@ class Finding(NamedTuple):
 
 def is_worth_reading(text: str) -> bool:
     """Whether a private loop may be in a script: a quick look at its words."""
-    return any(all(word in text for word in row) for row in _WORDS) or trainers.is_by_hand(text)
+    return any(all(word in text for word in row) for row in _WORDS) or noise.is_worth_reading(text)
 
 
 def check(text: str, **given: Any) -> list[Finding]:
@@ -196,7 +186,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     found: list[Loop] = []
     for call in script.calls:
         whole = script.qualified(call.func)
-        name = whole.rpartition(".")[2] or getattr(call.func, "attr", getattr(call.func, "id", ""))
+        name = whole.rpartition(".")[2] or last_name(call.func)
         known = _READERS.get(name) or _READERS.get(next(filter(name.endswith, _ENDS), ""))
         is_method = name.startswith("make_private") and not isinstance(call.func, ast.Attribute)
         if known is None or is_method or not whole.startswith(known[0]) or whole.endswith("keras_api.make_private"):
@@ -215,36 +205,30 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             loop = Loop(script, loop.framework, call, given)
             asked(loop, UnclearError(script.hidden[0], "this may set any name"))
         found += [loop] if loop is not None else []
-    found += [asked(Loop(script, "opacus", one, given), error) for one, error in _by_detours(script, found)]
-    if not found:
-        made = (trainers.by_hand(script, one, given) for one in ast.walk(script.tree) if isinstance(one, ast.For))
-        found = [one for one in made if one is not None]
-    if not found and (place := trainers.noisy(script)) is not None:
-        loop = Loop(script, "by hand", place, given)
-        found = [asked(loop, UnclearError(place, "noise is added to gradients here, in a loop that is not found"))]
+    found += [asked(Loop(script, "opacus", one, given), error) for one, error in _by_detours(script)]
+    if not found and (place := noise.place(script)) is not None:
+        found = [trainers.by_hand(script, place, given)]
     for call in script.calls if not found else ():
-        part = _PARTS.fullmatch(script.qualified(call.func))
-        if part or trainers.is_given_noise(call):
-            framework = part[part.lastindex or 0] if part else script.qualified(call.func).partition(".")[0]
-            loop = Loop(script, framework or "by hand", call, given)
-            found = [asked(loop, UnclearError(call, "how the batches of this are drawn is not followed"))]
+        if framework := noise.library(script, call):
+            unclear = UnclearError(call, "this trains privately, with batches that are not followed")
+            found = [asked(Loop(script, framework, call, given), unclear)]
             break
+    for loop in found:
+        if loop.framework != "flower":  # whose records are clients
+            ask_where_records_mix(loop)
     if len(found) > 1:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
     return found
 
 
-def _by_detours(script: Script, found: Sequence[Loop]) -> Iterator[tuple[ast.AST, UnclearError]]:
-    """Where Opacus is used in a way that is not followed: a method that is kept or named, parts made by hand."""
+def _by_detours(script: Script) -> Iterator[tuple[ast.AST, UnclearError]]:
+    """Where Opacus is used in a way that is not followed: a method that is kept or named."""
     named = [one.args[1] for one in script.calls if script.is_call(one, "builtins.getattr") and len(one.args) > 1]
     for name in _METHODS if not script.hidden else ():
         kept = [one for one in script.attributes[name] if getattr(script.parent[one], "func", None) is not one]
         for one in (*kept, *(word for word in named if getattr(word, "value", "") == name)):
             yield one, UnclearError(one, f"{name} is called in a way that cannot be followed")
-    for call in script.calls if not found else ():
-        if script.qualified(call.func).startswith("opacus.optimizers."):
-            yield call, UnclearError(call, "the parts of Opacus are put together by hand")
 
 
 def _answered(loop: Loop) -> Finding:
@@ -284,7 +268,7 @@ def _answered(loop: Loop) -> Finding:
 
 def _needed(loop: Loop) -> tuple[str, ...]:
     """The numbers without which there is no bound."""
-    if "one loop" in loop.asks:
+    if _NO_OPTION.keys() & loop.asks.keys():
         return ()
     if "sample_rate" in loop.values or "steps" in loop.values:
         return "noise_multiplier", "sample_rate", "steps", "delta"

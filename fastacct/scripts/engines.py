@@ -74,6 +74,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         if not steps and not goes_on(script, private, call):
             raise UnclearError(call, "what is done with the private loader is not seen")
         if inner is not None:
+            loop.body = inner
             key = script.origin(iterated(script, inner.iter))
             is_used = key == script.origin(private)
             if not is_used and key != script.origin(source):
@@ -163,7 +164,23 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
         return loop
     if source is None and "data_loader" not in said:
         return asked(loop, UnclearError(loop.node, "no loader is given to make_private"))
-    return from_loader(loop, source or said["data_loader"], is_poisson=False)
+    is_private = source is None and _is_hooked(script, loop.node)
+    return from_loader(loop, source or said["data_loader"], is_poisson=is_private and is_poisson)
+
+
+def _is_hooked(script: Script, call: ast.AST) -> bool:
+    """Whether train_dataloader() of the module returns the loader that make_private returned."""
+    above, owner = script.parent[call], script.owner(call)
+    target = above.targets[0] if isinstance(above, ast.Assign) else None
+    hooks = [one for one in getattr(owner, "body", ()) if getattr(one, "name", "") == "train_dataloader"]
+    values = [one.value for hook in hooks for one in ast.walk(hook) if isinstance(one, ast.Return) and one.value]
+    if not isinstance(target, ast.Tuple) or len(values) != 1:
+        return False
+    try:
+        refuse_rebound(script, target.elts[-1], call)  # type: ignore[arg-type]
+        return script.origin(values[0]) == script.origin(target.elts[-1])
+    except UnclearError:
+        return False
 
 
 # -- Opacus before 1.0, and private-transformers -----------------------------------------------------------------------
@@ -186,6 +203,7 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
         inner = over(script, steps[0]) if len(steps) == 1 else None
         if inner is None:
             raise UnclearError(call, "not one loop takes a step of this optimizer")
+        loop.body = inner
     except UnclearError as error:
         return asked(loop, error)
     if "noise_multiplier" in said:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import size_of
-from fastacct.scripts.tree import UnclearError, keywords
+from fastacct.scripts.tree import UnclearError, keywords, last_name
 
 Given = Mapping[str, Any]
 """Numbers by name, and `batches`, a sampler."""
@@ -34,6 +34,8 @@ class Loop:
     def __init__(self, script: Script, framework: str, node: ast.AST, given: Given) -> None:
         self.script, self.framework, self.node, self.given = script, framework, node, given
         self.line: int = getattr(node, "lineno", 1)
+        self.body: ast.For | None = None
+        """The loop over batches."""
         self.sampling = ""
         self.lower_holds = False
         self.values = {name: value for name, value in given.items() if name in ALLOWED}
@@ -84,7 +86,7 @@ class Loop:
         script = self.script
         found = [one for one in nodes if one is not None]
         for call in script.calls:
-            name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+            name = last_name(call.func)
             try:
                 given = keywords(call, ("delta",)) if name in _SPENT else {}
                 if name.startswith("compute_dp_sgd_privacy"):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from fastacct.scripts.tree import Binding, ElsewhereError, Tree, UnclearError, keywords
+from fastacct.scripts.tree import Binding, ElsewhereError, Tree, UnclearError, keywords, last_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Key = tuple[object, ...]
@@ -139,7 +139,7 @@ class Script(Tree):
 
     def returned(self, call: ast.Call) -> ast.expr:
         """What a function or a method of the file returns, where it has one return."""
-        name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+        name = last_name(call.func)
         found = [one for one in ast.walk(self.tree) if isinstance(one, ast.FunctionDef) and one.name == name]
         values = [one for function in found for one in ast.walk(function) if isinstance(one, ast.Return)]
         is_one = len(found) == len(values) == 1 and not found[0].decorator_list

@@ -10,14 +10,20 @@ from typing import Final
 from fastacct.scripts.found import Loop
 from fastacct.scripts.loops import around, passes
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import ElsewhereError, UnclearError
+from fastacct.scripts.tree import ElsewhereError, UnclearError, last_name
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
-_MOVED: Final = (
-    *("sampler", "batch_sampler", "batch_size", "sample_rate", "drop_last", "dataset", "noise_multiplier"),
-    *("step", "pre_step", "add_noise", "clip_and_accumulate", "history"),
-)
-"""Fields of loaders, optimizers and accountants that mean another loop where they are set."""
+_MOVED: Final = {
+    "noise_multiplier": ("noise_multiplier", "_noise_multiplier", "add_noise", "max_grad_norm", "_l2_norm_clip"),
+    "epochs": ("max_epochs", "max_steps", "num_train_epochs", "min_epochs", "min_steps"),
+    "batches": (
+        *("sampler", "batch_sampler", "batch_size", "sample_rate", "drop_last", "dataset", "expected_batch_size"),
+        *("per_device_train_batch_size", "gradient_accumulation_steps", "accumulate_grad_batches"),
+        *("step", "pre_step", "clip_and_accumulate", "history", "train_dataset"),
+    ),
+}
+"""Fields of loaders, optimizers, trainers and accountants that mean another loop where they are set."""
+_SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
 _ACCUMULATED: Final = ("virtual_step", "signal_skip_step", "accumulate", "no_sync", "original_optimizer")
 
 
@@ -124,12 +130,15 @@ def ask_of_file(loop: Loop) -> None:
     for one in script.attributes["step"]:
         if _is_public(script, one):
             loop.ask("batches", f"line {one.lineno}: {ast.unparse(one.value)[:40]} takes steps without noise")
-    for name in _MOVED:
-        for one in script.attributes[name]:
-            if not isinstance(one.ctx, ast.Load) and ast.unparse(one.value) != "self":
-                loop.ask("noise_multiplier" if "noise" in name else "batches", f"line {one.lineno}: {name} is set")
-    for any_field in (*script.uses["setattr"], *script.uses["vars"], *script.attributes["__dict__"]):
-        if not _is_read(script, any_field):
+    moved = ((asks, one) for asks, names in _MOVED.items() for name in names for one in script.attributes[name])
+    for asks, one in moved:
+        if not isinstance(one.ctx, ast.Load) and ast.unparse(one.value) != "self":
+            loop.ask(asks, f"line {one.lineno}: {one.attr} is set")
+    patches = [one.func for one in script.calls if script.qualified(one.func).startswith(("unittest.mock.", "mock."))]
+    fields = [*script.uses["setattr"], *script.attributes["setattr"]]
+    fields += [*script.uses["vars"], *script.attributes["__dict__"]]
+    for any_field in (*patches, *fields):
+        if any_field in patches or not _is_read(script, any_field):
             loop.ask("noise_multiplier", f"line {any_field.lineno}: this may set any field")
     released = [one for name in ("load_state_dict", "step", "history") for one in script.attributes[name]]
     released = [one for one in released if "accountant" in ast.unparse(one.value)]
@@ -137,13 +146,18 @@ def ask_of_file(loop: Loop) -> None:
         loop.ask("epochs", f"line {one.lineno}: steps that this loop does not take are counted")
     if any(one.startswith("opacus.schedulers") for one in imports):
         loop.ask("noise_multiplier", "a schedule changes the noise")
+    words = (word for one in script.calls for word in one.keywords if word.arg == "secure_mode")
+    seeds = [one for one in script.calls if last_name(one.func) in _SEEDS]
+    if seeds and not any(getattr(word.value, "value", None) is True for word in words):
+        seed = ast.unparse(seeds[0])[:40]
+        loop.notes.append(f"line {seeds[0].lineno}: {seed}: who knows the seed can take the noise away.")
 
 
 def _is_read(script: Script, node: ast.AST) -> bool:
     """Whether fields are only shown or passed on: vars(x), x.__dict__, where no element of them is set."""
     above = script.parent[node] if isinstance(node, ast.Attribute) else script.parent[script.parent[node]]
     is_set = isinstance(above, ast.Subscript | ast.Attribute) and not getattr(above, "attr", "").startswith("items")
-    return getattr(node, "id", "") != "setattr" and not is_set
+    return "setattr" not in (getattr(node, "id", ""), getattr(node, "attr", "")) and not is_set
 
 
 def _is_public(script: Script, step: ast.Attribute) -> bool:

@@ -18,6 +18,8 @@ _FRAMEWORKS: Final = (
     *("torchvision", "lightning", "pytorch_lightning", "builtins"),
 )
 """Modules in which an attribute that is set changes what their names mean."""
+_NOISE: Final = ("torch", "torch.Tensor", "numpy.random", "jax.random", "tensorflow.random", "random")
+"""The same of what draws noise, whose other modules are set up in every script."""
 
 
 class UnclearError(Exception):
@@ -63,7 +65,8 @@ class Tree:
         self.hidden += [one for name in _HIDING for one in self.uses[name]]
         for found in self.attributes.values():
             stores = (one for one in found if not isinstance(one.ctx, ast.Load))
-            self.hidden += [one for one in stores if self.qualified(one.value).startswith(_FRAMEWORKS)]
+            named = ((one, self.qualified(one.value)) for one in stores)
+            self.hidden += [one for one, name in named if name.startswith(_FRAMEWORKS) or name in _NOISE]
 
     # -- what is bound where -----------------------------------------------------------------------------------------
 
@@ -192,6 +195,11 @@ class Tree:
                 return None
             node = self.parent[node]
         return node
+
+
+def last_name(node: ast.AST) -> str:
+    """The last word of a name, a field or a parameter: DataLoader of data.DataLoader; empty for all else."""
+    return getattr(node, "attr", "") or getattr(node, "id", "") or getattr(node, "arg", "") or ""
 
 
 def keywords(call: ast.Call, names: Sequence[str] | None) -> dict[str, ast.expr]:

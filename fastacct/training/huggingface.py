@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
+from fastacct.training.optimizers import refuse_less_noise, warn_of_seed
 
 _callback: Foreign = import_extra("transformers.trainer_callback", "training")
 _NAME: Final = "MeterCallback"
@@ -49,6 +50,9 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
         if args.gradient_accumulation_steps != self.meter.accumulate:
             steps = args.gradient_accumulation_steps
             raise ValueError(f"the trainer accumulates {steps} batches a step: Meter(accumulate={steps})")
+        if (loader := kwargs.get("train_dataloader")) is not None:
+            self.meter.refuse_other(loader)
+        warn_of_seed(kwargs.get("optimizer"))
         self._order, kept = _order(kwargs.get("train_dataloader")), None
         if state.global_step:
             kept = state.stateful_callbacks.get(_NAME)
@@ -67,6 +71,7 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
 
     def on_pre_optimizer_step(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
         """Record the step, or refuse it."""
+        refuse_less_noise(kwargs.get("optimizer"), self.meter.least_noise)
         self.meter.step()
 
     def on_step_end(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
+from fastacct.training.optimizers import refuse_less_noise, warn_of_seed
 
 pytorch: Foreign = import_extra("lightning.pytorch", "training")
 
@@ -26,10 +27,13 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         self._batches = 0
 
     def on_train_start(self, trainer: Foreign, pl_module: Foreign) -> None:
-        """Refuse another number of batches a step than the meter counts."""
+        """Refuse other batches, and another number of them a step, than the meter counts."""
         if trainer.accumulate_grad_batches != self.meter.accumulate:
             batches = trainer.accumulate_grad_batches
             raise ValueError(f"the trainer accumulates {batches} batches a step: Meter(accumulate={batches})")
+        self.meter.refuse_other(trainer.train_dataloader)
+        for optimizer in trainer.optimizers:
+            warn_of_seed(optimizer)
 
     def on_train_epoch_start(self, trainer: Foreign, pl_module: Foreign) -> None:
         """Tell the meter of the pass."""
@@ -40,7 +44,10 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         self._batches += 1
 
     def on_before_optimizer_step(self, trainer: Foreign, pl_module: Foreign, optimizer: Foreign) -> None:
-        """Record the step, or refuse it, also where a schedule or the module has added batches up."""
+        """Record the step, or refuse it, also where the module has added batches up, or takes one twice."""
+        refuse_less_noise(optimizer, self.meter.least_noise)
+        if not self._batches:
+            raise ValueError("a second step on the same batch: a record is in both, and a pass counts it once")
         if self._batches > self.meter.accumulate:
             raise ValueError(
                 f"{self._batches} batches were added up for this step, and the meter counts {self.meter.accumulate}: "

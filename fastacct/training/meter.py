@@ -14,7 +14,7 @@ from fastacct.accountants.batching import SAMPLINGS
 from fastacct.accountants.question import Job, as_process
 from fastacct.accountants.run import Parameters, as_delta, parameters, process_of
 from fastacct.core.inputs import Domain, Floats, as_choice, as_number, unwrap
-from fastacct.core.rounding import as_written
+from fastacct.core.rounding import as_written, rate_of_float32
 from fastacct.core.words import hinting
 from fastacct.dpsgd import epsilon as epsilon_of_run
 from fastacct.epsilon import epsilon
@@ -101,6 +101,8 @@ class Meter:
         **run: Any,
     ) -> None:
         self.stop_at = stop_at
+        if make_private and loader is None:
+            raise TypeError("make_private says what the loader is given to: give it, too")
         self._is_private = loader is not None and bool(make_private)
         self.accumulate = int(as_number("accumulate", accumulate, _WHOLE))
         self._loader, self._after = loader, None if after is None else as_process(after)
@@ -108,6 +110,9 @@ class Meter:
             name: run[name] for name in ("neighbors", "accountant", "threads") if name in run
         }
         given = {name: value for name, value in run.items() if name not in self._asked and value is not None}
+        if several := [name for name, value in {**given, "delta": delta}.items() if np.ndim(value)]:
+            value = given.get(several[0], delta)
+            raise TypeError(f"{several[0]} = {value!r}: a meter counts one run, so that it must be one number")
         if beside := [name for name in given if name in _FIXED]:
             raise TypeError(f"{beside[0]} is what a meter counts: leave it out")
         if limit := [name for name in given if name in _LIMITS]:
@@ -123,11 +128,15 @@ class Meter:
             raise TypeError(f"accumulate is what the trainer says, {live.batches}: leave it out")
         is_poisson = not live.is_pass and live.per == 1 and live.run.get("sampling", "poisson") == "poisson"
         self._draws = self.accumulate if is_poisson else 1
+        self._drawn = live
         self._live = accumulated(live, self.accumulate // self._draws, self)
         if live.most < math.inf:
             self._live = self._live._replace(most=live.most // self.accumulate)
         self.accumulate *= live.batches
-        self._run = given | self._live.run | {"noise_multiplier": live.share * _together(noise_multiplier)}
+        noise = _together(noise_multiplier)
+        self._run = given | self._live.run | {"noise_multiplier": live.share * noise}
+        self.least_noise = 0.0 if isinstance(noise_multiplier, Sequence) else noise
+        """The noise multiplier that an optimizer must have at least; 0 where several releases were given."""
         sizes = {"records": live.records if live.records is not None else given.get("records")}
         self.delta = float(unwrap(as_delta(delta, sizes)))
         self._asked["delta"] = self.delta
@@ -239,7 +248,7 @@ class Meter:
         if loader is None and self._is_private:
             raise TypeError("make_private returned another loader, which draws the batches: give it to batches()")
         if loader is not None and hasattr(loader, "batch_sampler"):
-            self._refuse_another(loader)
+            self.refuse_other(loader)
         over = self._loader if loader is None else loader
         if not isinstance(over, Iterable):
             raise TypeError("batches() needs a loader to go through: give it here, or to Meter")
@@ -252,13 +261,31 @@ class Meter:
                 self.step()
             yield batch
 
-    def _refuse_another(self, loader: object) -> None:
-        """A loader that draws otherwise than the one that is counted."""
-        given = seen(loader)
+    def refuse_other(self, loader: object) -> None:
+        """Refuse a loader that draws otherwise than what is counted.
+
+        Of a run that keywords describe, a loader of which nothing is known is taken for what they say.
+
+        Raises
+        ------
+        ValueError
+            Another sampler, another rate or size of its batches, or another number of steps a pass.
+        """
+        mine = self._drawn
+        try:
+            given = accumulated(seen(loader), mine.batches, self)
+        except ValueError:
+            if self._loader is None:
+                return
+            raise
         proved(given, self._asked.get("neighbors", "add_remove"))
-        drawn, counted = (run.get("sampling", "poisson") for run in (given.run, self._run))
-        if drawn != counted:
-            raise ValueError(f"this loader draws {drawn} batches, and the meter counts {counted} ones")
+        for name, usual in (("sampling", "poisson"), ("sample_rate", None), ("batch_size", None), ("records", None)):
+            drawn, counted = given.run.get(name, usual), mine.run.get(name, usual)
+            known = {counted, rate_of_float32(counted) if name == "sample_rate" and counted else counted}
+            if drawn is not None and counted is not None and drawn not in known:
+                raise ValueError(f"this loader draws {name} = {drawn!r}, and the meter counts {counted!r}")
+        if mine.is_pass and given.length != mine.length:
+            raise ValueError(f"this loader has {given.length} steps a pass, and the meter counts {mine.length}")
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept in a checkpoint: plain numbers and words, for JSON too."""
@@ -274,6 +301,8 @@ class Meter:
         ValueError
             The state of another run, or a damaged one.  Nothing has changed then.
         """
+        if not isinstance(state, Mapping):
+            raise ValueError(f"state = {state!r} is not what state_dict() returns, which is a dict")
         if state.get("version") != _VERSION or state.get("run") != self._words():
             raise ValueError(
                 f"the state is of another run, {state.get('run')}, and not of {self._words()}: give what was released "
@@ -343,19 +372,22 @@ class Meter:
 
 def _together(noise: float | Sequence[float]) -> float:
     """The noise multiplier of several releases of one batch, never above the true one."""
-    if not isinstance(noise, Sequence):
+    if not isinstance(noise, list | tuple):
         return as_number("noise_multiplier", noise, _ANY)
     each = [as_number(f"noise_multiplier[{i}]", one, _ANY) for i, one in enumerate(noise)]
     if not each:
         raise ValueError("noise_multiplier is empty: give one of each release")
-    if len(each) == 1 or min(each) == 0.0:
-        return min(each)
-    return math.sqrt(1.0 / math.fsum(1.0 / one / one for one in each)) * (1.0 - 2.0**-49)
+    least = min(each)
+    if len(each) == 1 or least in (0.0, math.inf):
+        return least
+    return least / math.sqrt(math.fsum((least / one) ** 2 for one in each)) * (1.0 - 2.0**-49)
 
 
 def _of_keywords(given: Mapping[str, Any]) -> Seen:
     """The same of a run that keywords describe as of a live loader."""
     kind = as_choice("sampling", given.get("sampling", "poisson"), SAMPLINGS)
+    for name in {"records", "batch_size"} & given.keys():
+        as_number(name, given[name])
     records, size = given.get("records"), given.get("batch_size")
     if kind not in ("shuffled", "allocation"):
         return Seen("", "", {}, dict(given), 0, records=records)

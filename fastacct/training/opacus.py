@@ -7,12 +7,14 @@ guard = Guard(engine, optimizer, delta=1e-6, stop_at=8.0)
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 
 from fastacct.core.extras import Foreign
 from fastacct.core.inputs import Domain, as_number
 from fastacct.ledger.accountant import BudgetExceededError
+from fastacct.training.optimizers import refuse_replaced, warn_of_seed
 
 
 class Guard:
@@ -25,6 +27,8 @@ class Guard:
     ------
     TypeError
         An engine with another accountant, whose numbers are certified by nobody.
+    ValueError
+        An optimizer whose steps another engine records, or of which methods that add noise were replaced.
     """
 
     def __init__(
@@ -38,6 +42,12 @@ class Guard:
     ) -> None:
         if engine.accountant.mechanism() != "fastacct":
             raise TypeError(f'accountant {engine.accountant.mechanism()!r}: take PrivacyEngine(accountant="fastacct")')
+        if _accountant_of(getattr(optimizer, "step_hook", None)) is not engine.accountant:
+            raise ValueError(
+                "optimizer: this engine does not record its steps; give the one that make_private returned"
+            )
+        refuse_replaced(optimizer)
+        warn_of_seed(optimizer)
         self.delta, self.stop_at = as_number("delta", delta), as_number("stop_at", stop_at, Domain(0.0, math.inf))
         self._engine, self._log, self._record = engine, log, optimizer.step_hook
         self._is_closed = False
@@ -49,6 +59,7 @@ class Guard:
         """Let the accountant record the step; take it back where it would exceed, and refuse all others."""
         if self._is_closed:
             raise BudgetExceededError(f"the training ended at stop_at = {self.stop_at!r}; nothing was recorded")
+        refuse_replaced(optimizer)
         accountant = self._engine.accountant
         before = [*accountant.history]
         self._record(optimizer)
@@ -62,3 +73,10 @@ class Guard:
         self.epsilon = after
         if self._log is not None:
             self._log(after)
+
+
+def _accountant_of(hook: Foreign) -> Foreign:
+    """The accountant that a hook of an optimizer records steps in."""
+    if isinstance(guard := getattr(hook, "__self__", None), Guard):
+        return guard._engine.accountant
+    return inspect.getclosurevars(hook).nonlocals.get("self") if inspect.isfunction(hook) else None

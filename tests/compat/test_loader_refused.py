@@ -88,6 +88,7 @@ def of_transformers(name):
     return getattr(transformers.trainer_pt_utils, name)
 
 
+SET = data.TensorDataset(torch.zeros(6))
 REFUSED = {
     "a class of one's own": lambda: Mine(ROWS),
     "one that calls itself DataLoader": lambda: Lying(ROWS),
@@ -134,6 +135,10 @@ REFUSED = {
     "a stream": lambda: data.DataLoader(type("Stream", (data.IterableDataset,), {"__iter__": lambda _: iter(ROWS)})()),
     "no batches": lambda: loader(size=None),
     "records twice": lambda: loader(data.Subset(ROWS, [1, 1, 2])),
+    "data put together of the same": lambda: loader(data.ConcatDataset([SET] * 3)),
+    "subsets that overlap, together": lambda: loader(
+        data.ConcatDataset([data.Subset(SET, [0, 1]), data.Subset(data.ConcatDataset([SET]), [1, 2])])
+    ),
     "records twice, by the sampler": lambda: sampled(data.SubsetRandomSampler([1, 1])),
     "more than there are": lambda: sampled(data.RandomSampler(ROWS, num_samples=9)),
     "few records of many workers": lambda: sampled(data.DistributedSampler(ROWS, 7, 0)),
@@ -232,5 +237,29 @@ def test_a_meter_goes_through_no_other_loader_than_it_counts():
     with pytest.raises(ValueError, match="Opacus' make_private"):
         next(meter.batches(shuffling))
     again = data.DataLoader(rows, 10, sampler=data.RandomSampler(rows, replacement=True, num_samples=100))
-    with pytest.raises(ValueError, match="draws with_replacement batches, and the meter counts poisson ones"):
+    with pytest.raises(ValueError, match="draws sampling = 'with_replacement', and the meter counts 'poisson'"):
         next(meter.batches(again))
+
+
+def test_parts_of_the_data_that_do_not_overlap_may_be_put_together():
+    parts = [data.Subset(SET, [0, 1]), data.Subset(SET, [3, 4]), data.TensorDataset(torch.zeros(3))]
+    assert fa.loader_guide(loader(data.ConcatDataset(parts))).neighbors
+
+
+@pytest.mark.parametrize("is_private", [False, True])
+def test_a_loader_without_batches_is_told_so(is_private):
+    for rows, size in ((SET, 7), (data.TensorDataset(torch.zeros(0)), 2)):
+        empty = loader(rows, size, drop_last=True)
+        with pytest.raises(ValueError, match="leaves no batch of"):
+            fa.loader_guide(empty, make_private=is_private)
+        with pytest.raises(ValueError, match="leaves no batch of"):
+            Meter(empty, make_private=is_private, noise_multiplier=1.0, delta=1e-5)
+
+
+def test_settings_of_a_live_loader_are_left_out():
+    with pytest.raises(TypeError, match="shuffle is what a live loader says itself"):
+        fa.loader_guide(loader(), shuffle=True)
+    with pytest.raises(TypeError, match="make_private must be True or False, not 1"):
+        fa.loader_guide(loader(), make_private=1)
+    with pytest.raises(ValueError, match="no length"):
+        fa.loader_guide(loader(type("Rows", (), {"__getitem__": lambda self, i: i})()))

@@ -19,7 +19,7 @@ class Loader:
         self.batch_sampler = batches
 
     def begin(self):
-        iter(self.batch_sampler.sampler)
+        return iter(self.batch_sampler.sampler)
 
 
 def run(rng, *, most=3, is_whole=False, one_noise=False):
@@ -28,8 +28,9 @@ def run(rng, *, most=3, is_whole=False, one_noise=False):
     loader, history, steps, pending = Loader(length), [], [], []
     passes = Passes({"data_loader": loader})
     for number in range(rng.randint(1, 4)):
-        loader.begin()
+        drawn = loader.begin()
         for batch in range(length if is_whole else rng.randint(0, length)):
+            next(drawn)
             pending.append((number, batch))
             if not is_whole and rng.random() < 0.05:
                 pending.clear()
@@ -73,9 +74,7 @@ def test_passes_that_are_open_beside_each_other_are_all_counted(is_noise_one):
         length, count = rng.randint(1, 4), rng.randint(2, 3)
         loader, history, steps = Loader(length), [], []
         passes = Passes({"data_loader": loader})
-        for _ in range(count):
-            loader.begin()
-        left = [iter(range(length)) for _ in range(count)]
+        left = [loader.begin() for _ in range(count)]
         for _ in range(rng.randint(0, count * length)):
             number = rng.randrange(count)
             if (batch := next(left[number], None)) is None:
@@ -106,8 +105,24 @@ def test_a_loader_is_counted_by_two_accountants_at_once():
     loader = Loader(2)
     both = [Passes({"data_loader": loader}) for _ in range(2)]
     for _ in range(3):
-        loader.begin()
+        list(loader.begin())
         assert [one.step(1.0, 1).releases for one in both for _ in range(2)] == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 5])
+def test_a_batch_that_is_taken_several_times_counts_as_often(times):
+    rng = random.Random(times)
+    for _ in range(50):
+        length = rng.randint(1, 6)
+        loader, releases, steps = Loader(length), 0, []
+        passes = Passes({"data_loader": loader})
+        for number in range(3):
+            for batch in loader.begin():
+                for _ in range(rng.randint(1, times)):
+                    releases += passes.step(1.0, 1).releases
+                    steps.append((1.0, [(number, batch)]))
+                    assert releases >= worst(number + 1, length, steps)
+        assert times > 1 or releases == 3
 
 
 @pytest.mark.parametrize(

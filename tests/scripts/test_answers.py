@@ -11,8 +11,7 @@ from fastacct.scripts.answers import check
 HERE = Path(__file__).parent
 SCRIPTS = {
     one["name"]: one
-    for name in ("before.toml", "look_alike.toml", "detours.toml", "tutorials.toml", "unseen.toml")
-    if (HERE / name).exists()
+    for name in sorted(path.name for path in HERE.glob("*.toml"))
     for one in tomllib.loads((HERE / name).read_text("utf-8"))["scripts"]
 }
 
@@ -182,3 +181,139 @@ def test_gradients_of_one_step_that_are_clipped_one_by_one_are_asked_about():
         (found,) = check(script, records=10_000, delta=1e-5)
         assert found.epsilon is None
         assert "batches" in found.asks
+
+
+SMALL = """import torch
+import torch.nn.functional as F
+from opacus import PrivacyEngine
+from torch.utils.data import DataLoader, ConcatDataset, Subset
+data = torch.utils.data.TensorDataset(torch.randn(1000, 20))
+loader = DataLoader(data, batch_size=100)
+model, optimizer, loader = PrivacyEngine().make_private(
+    module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0)
+for epoch in range(3):
+    for x, y in loader:
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+print(delta := 1e-5)
+"""
+MODEL, LOSS, DATA = "        out = model(x)", "F.cross_entropy(out, y)", "loader = DataLoader(data, batch_size=100)"
+COLLATE = "def co(batch):\n    {}\n    return torch.utils.data.default_collate(batch)\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        *((MODEL, f"        {line}\n{MODEL}") for line in (
+            "x, y = torch.cat([x, x.flip(3)]), torch.cat([y, y])",
+            "x = torch.vstack((x, augmented(x)))",
+            "both = [x, x + 1]; x = torch.cat(both)",
+            "x, y = x.repeat(2, 1), y.repeat(2)",
+            "x = x.repeat_interleave(2, dim=0)",
+            "x = torch.tile(x, (2, 1))",
+            "x = x[torch.arange(len(x)).repeat(2)]",
+            "x = torch.stack([augmented(x) for _ in range(4)]).flatten(0, 1)",
+            "x = torch.stack([augmented(x) for _ in range(4)], 1).view(-1, 3, 32, 32)",
+            "x = rearrange(x, 'b k c h w -> (b k) c h w')",
+            "x = (x - x.mean(0)) / x.std(0)",
+            "x = x / x.max()",
+            "x = 0.5 * x + 0.5 * x[torch.randperm(len(x))]",
+            "order = torch.randperm(len(x)); x = x + x[order]",
+            "x = x + torch.roll(x, 1, 0)",
+            "x = x + x.flip(0)",
+            "x, y = cutmix(x, y)",
+        )),
+        *((LOSS, line) for line in (
+            "F.nll_loss(F.log_softmax(out, dim=0), y)",
+            "F.cross_entropy(out @ out.T, y)",
+            "F.cross_entropy(out, y, reduction='none').topk(9)[0].mean()",
+            "nt_xent(out, y)",
+            "torch.cdist(out, out).sum()",
+        )),
+        *((DATA, f"{COLLATE.format(line)}loader = DataLoader(data, batch_size=100, collate_fn=co)") for line in (
+            "batch = batch * 2",
+            "batch = batch + batch",
+            "batch *= 2",
+            "batch = [*batch, *batch]",
+            "batch = [one for one in batch for _ in range(3)]",
+            "batch.extend(batch)",
+            "batch = list(itertools.chain(batch, batch))",
+            "out = []\n    for x in batch:\n        out.append(x)\n        out.append(-x)",
+        )),
+        *((DATA, DATA.replace("data,", line)) for line in (
+            "ConcatDataset([data] * 10),", "ConcatDataset([data, data]),", "data + data,",
+            "Subset(data, list(range(9)) * 2),",
+        )),
+        (DATA, f"model = torch.nn.BatchNorm2d(3)\n{DATA}"),
+        (DATA, f"class M(torch.nn.BatchNorm1d):\n    pass\n{DATA}"),
+        (LOSS, "F.cross_entropy(out, y, reduction='none'); loss, _ = torch.topk(loss, 9)"),
+        (DATA, f"class D:\n    def __getitem__(self, index):\n        return rows[index % 1000]\n{DATA}"),
+        (DATA, f"class M:\n    def forward(self, x):\n        return self.f(torch.cat((x, x)))\n{DATA}"),
+    ],
+)  # fmt: skip
+def test_a_record_that_counts_twice_or_changes_others_gets_no_number(old, new):
+    given = {"records": 1000, "delta": 1e-5}
+    (plain,) = check(SMALL, **given)
+    assert plain.epsilon is not None
+    assert plain.notes == ()
+    assert "each record is one example" in str(plain)
+    (found,) = check(SMALL.replace(old, new), **given)
+    assert found.epsilon is None
+    assert {"noise_multiplier", "one example"} & found.asks.keys()
+    assert "no number is known" in str(found) or "give --noise-multiplier" in str(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = x.repeat(1, 3, 1, 1)",
+        "x = x.view(-1, 784)",
+        "x = (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)",
+        "x = torch.cat([x, x ** 2], dim=1)",
+        "x = x.flip(3)",
+        "x = x.to(device); seen += x.size(0); right = right + (model(x).argmax(1) == y).sum().item() / len(y)",
+        "x = (x - MEAN) / STD",
+        "x = (x + 0.1 * torch.randn_like(x)).clamp(0, 1)",
+        "target = F.one_hot(y, 10).float() * 0.9 + 0.01; out = -(target * F.log_softmax(x, dim=1)).sum(dim=1).mean()",
+        "x = torch.einsum('bi,ij->bj', x, W)",
+    ],
+)
+def test_what_is_done_to_each_record_alone_keeps_its_number(line):
+    given = {"records": 1000, "delta": 1e-5}
+    (plain,) = check(SMALL, **given)
+    (found,) = check(SMALL.replace(MODEL, f"        {line}\n{MODEL}"), **given)
+    assert found.epsilon == plain.epsilon
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ("optimizer._noise_multiplier = 0.1", "noise_multiplier"),
+        ("optimizer.max_grad_norm = 100.0", "noise_multiplier"),
+        ("monkeypatch.setattr(torch, 'normal', zeros)", "noise_multiplier"),
+        ("unittest.mock.patch('opacus.optimizers.optimizer._generate_noise').start()", "noise_multiplier"),
+        ("torch.normal = zeros", "noise_multiplier"),
+        ("trainer.fit_loop.max_epochs = 100", "epochs"),
+        ("trainer.args.max_steps = 100", "epochs"),
+        ("trainer.args.per_device_train_batch_size = 100", "batches"),
+    ],
+)
+def test_settings_that_are_changed_later_are_asked_about(line, asks):
+    (found,) = check(f"import unittest.mock\n{SMALL.replace(DATA, f'{DATA}{chr(10)}{line}')}", delta=1e-5)
+    assert found.epsilon is None
+    assert asks in found.asks
+
+
+def test_a_seed_of_the_noise_and_batches_that_are_made_elsewhere_are_noted():
+    (found,) = check(SMALL.replace(DATA, f"torch.manual_seed(0)\n{DATA}"), delta=1e-5)
+    assert found.epsilon is not None
+    assert "line 6: torch.manual_seed(0): who knows the seed can take the noise away." in found.notes
+    text = SMALL.replace(DATA, f"torch.manual_seed(0)\n{DATA}").replace(
+        "PrivacyEngine()", "PrivacyEngine(secure_mode=True)"
+    )
+    assert check(text, delta=1e-5)[0].notes == ()
+    (found,) = check(SMALL.replace("size=100)", "size=100, collate_fn=other.collate)"), delta=1e-5)
+    assert found.notes == ("line 6: other.collate must make one example of each record.",)

@@ -146,3 +146,37 @@ def test_a_checkpoint_without_a_meter_is_refused(tmp_path):
     huggingface.MeterCallback(Meter(mine, **RUN)).attach(mine)
     with pytest.raises(ValueError, match="has no meter"):
         mine.train(resume_from_checkpoint=True)
+
+
+def test_another_sampler_than_the_one_that_is_counted_is_refused(tmp_path):
+    mine = trainer(tmp_path)
+    meter = Meter(mine, **RUN)
+    mine.args.per_device_train_batch_size = 8
+    mine._train_batch_size = 8
+    huggingface.MeterCallback(meter).attach(mine)
+    with pytest.raises(ValueError, match="batch_size = 8, and the meter counts 4"):
+        mine.train()
+    assert meter.steps == 0
+
+
+def test_less_noise_than_is_counted_is_refused(tmp_path):
+    class Noisy(torch.optim.SGD):
+        noise_multiplier = 2.0
+
+    mine = trainer(tmp_path)
+    mine.optimizer = Noisy(mine.model.parameters(), lr=0.1)
+    meter = Meter(mine, **RUN)
+    huggingface.MeterCallback(meter).attach(mine)
+    with pytest.raises(ValueError, match=r"noise_multiplier = 2.0 is what the optimizer has now"):
+        mine.train()
+    assert meter.steps == 0
+
+
+def test_steps_that_are_set_after_the_trainer_was_made_are_counted(tmp_path):
+    mine = trainer(tmp_path)
+    meter = Meter(mine, **RUN)
+    mine.args.max_steps = 45
+    huggingface.MeterCallback(meter).attach(mine)
+    mine.train()
+    assert meter.steps == 45
+    assert meter.epsilon == passes(45)

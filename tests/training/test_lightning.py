@@ -140,3 +140,58 @@ def test_batches_that_a_module_adds_up_are_noticed(tmp_path):
     data = loader()
     with pytest.raises(ValueError, match=r"5 batches were added up"):
         trainer(tmp_path, MeterCallback(Meter(data, **RUN))).fit(Adds(), data)
+
+
+def test_another_loader_than_the_one_that_is_counted_is_refused(tmp_path):
+    data = loader()
+    others = [
+        torch.utils.data.DataLoader(data.dataset, batch_size=BATCH),  # in order
+        torch.utils.data.DataLoader(data.dataset, batch_size=5, shuffle=True),
+        torch.utils.data.DataLoader(torch.utils.data.ConcatDataset([data.dataset] * 10), batch_size=BATCH),
+    ]
+    for other, why in zip(others, ("sampling", "batch_size = 5, and the meter counts 4", "several times"), strict=True):
+        meter = Meter(data, **RUN)
+        with pytest.raises(ValueError, match=why):
+            trainer(tmp_path, MeterCallback(meter)).fit(Module(), other)
+        assert meter.steps == 0
+
+
+def test_a_second_step_on_a_batch_is_refused(tmp_path):
+    class Twice(Module):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch, _):
+            for _ in range(2):
+                self.manual_backward(super().training_step(batch, _))
+                self.optimizers().step()
+
+    data, meter = loader(), Meter(loader(), **RUN)
+    with pytest.raises(ValueError, match="a second step on the same batch"):
+        trainer(tmp_path, MeterCallback(meter)).fit(Twice(), data)
+    assert meter.steps == 1
+
+
+class Noisy(torch.optim.SGD):
+    """An optimizer that says how much noise it adds, as those of Opacus do."""
+
+    noise_multiplier = 3.0
+
+
+def test_less_noise_than_is_counted_is_refused_and_a_seed_is_noted(tmp_path):
+    class Less(Module):
+        def configure_optimizers(self):
+            return Noisy(self.parameters(), lr=0.1)
+
+        def on_train_batch_start(self, batch, at):
+            self.trainer.optimizers[0].noise_multiplier = 3.0 if at < 4 else 2.9
+
+    data, meter = loader(), Meter(loader(), **RUN)
+    torch.manual_seed(5)
+    with (
+        pytest.warns(UserWarning, match="drawn from the seed 5"),
+        pytest.raises(ValueError, match=r"noise_multiplier = 2.9 is what the optimizer has now"),
+    ):
+        trainer(tmp_path, MeterCallback(meter)).fit(Less(), data)
+    assert meter.steps == 4

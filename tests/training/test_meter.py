@@ -338,3 +338,45 @@ def test_another_budget_holds_from_the_next_step_on():
         meter.step(before)
     with pytest.raises(ValueError, match="stop_at"):
         meter.stop_at = math.nan
+
+
+PLAIN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "delta": 1e-5}
+SIZED = {"noise_multiplier": 1.0, "delta": 1e-5, "records": 100, "batch_size": 10, "neighbors": "zero_out"}
+SIZED |= {"sampling": "shuffled"}
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "value"),
+    [
+        (PLAIN, "noise_multiplier", b"\x01"),
+        (PLAIN, "delta", []),
+        (PLAIN, "sample_rate", []),
+        (PLAIN, "make_private", True),
+        *(
+            (SIZED, name, value)
+            for name in ("records", "batch_size")
+            for value in (b"\x01", "x", 0, math.nan, [1, 2], [])
+        ),
+    ],
+)
+def test_odd_values_are_refused_by_the_name_of_their_argument(run, name, value):
+    with pytest.raises((ValueError, TypeError), match=f"^{name}") as error:
+        Meter(**(run | {name: value}))
+    assert name == "make_private" or repr(value) in str(error.value) or str(float(value)) in str(error.value)
+
+
+@pytest.mark.parametrize("state", [None, 3, [], "x"])
+def test_what_is_no_state_is_refused_as_such(state):
+    with pytest.raises(ValueError, match="is not what state_dict"):
+        Meter(**PLAIN).load_state_dict(state)
+
+
+def test_releases_with_very_much_or_little_noise_together():
+    for noise, alone in (
+        ([1e200, 1e200], 1e200),
+        ([math.inf, 1.0], 1.0),
+        ([1e-200, 1e-200], 1e-200),
+        ([1e200, 2.0], 2.0),
+    ):
+        both = Meter(**(PLAIN | {"noise_multiplier": noise}))._run["noise_multiplier"]
+        assert alone / math.sqrt(2) * (1 - 1e-12) <= both <= alone

@@ -74,3 +74,54 @@ def test_an_engine_with_another_accountant_is_refused():
     _, optimizer, _ = training(engine)
     with pytest.raises(TypeError, match="fastacct"):
         Guard(engine, optimizer, delta=1e-5)
+
+
+def test_an_optimizer_of_another_engine_is_refused():
+    mine, other = registered(), registered()
+    own, others = training(mine)[1], training(other)[1]
+    for wrong in (others, own.original_optimizer, None):
+        with pytest.raises(ValueError, match="does not record its steps"):
+            Guard(mine, wrong, delta=1e-5)
+    Guard(mine, own, delta=1e-5)
+    Guard(mine, own, delta=1e-4)  # beside the first one
+
+
+def test_noise_that_is_patched_away_or_drawn_from_a_known_seed_is_noticed(monkeypatch):
+    engine = registered()
+    parts = training(engine)
+    torch.manual_seed(42)
+    with pytest.warns(UserWarning, match="drawn from the seed 42"):
+        Guard(engine, parts[1], delta=1e-5)
+    parts[1].add_noise = lambda: None
+    with pytest.raises(ValueError, match="add_noise of the optimizer was replaced"):
+        train(*parts, 1)
+    del parts[1].add_noise
+    parts[1].zero_grad()
+    monkeypatch.setattr(type(parts[1]), "add_noise", lambda self: None)
+    with pytest.raises(ValueError, match="add_noise of the optimizer was replaced"):
+        train(*parts, 1)
+    assert engine.accountant.history == []
+
+
+def test_noise_that_is_lowered_is_counted_as_it_is():
+    engine = registered()
+    parts = training(engine)
+    guard = Guard(engine, parts[1], delta=1e-5)
+    parts[1].noise_multiplier = 0.5
+    train(*parts, 1)
+    assert engine.accountant.history == [(0.5, 0.1, 10)]
+    assert guard.epsilon == fa.dpsgd.epsilon(noise_multiplier=0.5, sample_rate=drawn(0.1), steps=10, delta=1e-5)
+
+
+def test_a_batch_that_is_taken_several_times_counts_as_often():
+    engine = registered()
+    model, optimizer, loader = training(engine, poisson=False)
+    guard = Guard(engine, optimizer, delta=1e-5)
+    for x, y in loader:
+        for _ in range(3):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        break
+    assert engine.accountant.history == [(1.5, 1.0, 3)]
+    assert guard.epsilon == fa.dpsgd.epsilon(noise_multiplier=1.5, sample_rate=1.0, steps=3, delta=1e-5)

@@ -1,0 +1,200 @@
+"""Noise that a script adds to clipped gradients by itself, and calls of libraries that train privately."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from fastacct.scripts.names import Key, Script
+from fastacct.scripts.tree import last_name
+
+_DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
+_GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas|diffs?)(?:_|\d|$)", re.I)
+_TEXT: Final = (
+    re.compile(r"(?:randn(?:_like)?|normal_?|Normal|gauss|[Ll]aplace)\s*\("),
+    re.compile(r"[cC]lip|norm|clamp"),
+    re.compile(r"grad|jacobian|updates|deltas|diff"),
+)
+"""What stands in every script that adds noise to clipped gradients."""
+_SCALED: Final = re.compile(
+    r"(?:sigma|noise_?(?:multiplier|scale|std)) ?\* ?[\w.]*(?:clip|norm|\bc)\b"
+    r"|(?:clip|norm|\bc)\b ?\* ?[\w.]*(?:sigma|noise)"
+)
+"""Noise in units of a clipping norm."""
+_BOUND: Final = re.compile(r"norm|l2|clip", re.I)
+_BOUNDING: Final = ("min", "max", "minimum", "maximum", "clamp", "clamp_", "clamp_max", "clamp_max_", "clip", "where")
+_SAME: Final = ("to", "cuda", "cpu", "sample", "rsample", "reshape", "view", "type", "float", "double", "astype", "mul")
+_CLIPS: Final = re.compile(r"clip(?:ped)?_?(?:by_\w*norm|grad)")
+_SUMS: Final = ("add", "add_")
+_GIVEN: Final = re.compile(r"noise_?(?:mult|scale|std)|target_eps"), re.compile(r"clip|max_\w*norm")
+"""Words of arguments that an optimizer or an engine of another library is given: noise, and a clipping norm."""
+_LIBRARIES: Final = (
+    r"fastDP|private_transformers|dp_transformers|pyvacy|deepee|snsynth|d3p|pfl\.privacy|objax\.privacy"
+    r"|mindarmour\.privacy|secretflow\.security\.privacy|nvflare\.app_common\.filters\.\w+_privacy"
+    r"|optax\.contrib\.(?=dp|diff)|optax\.(?=dpsgd|diff)|flwr\.(?=[\w.]*(?:[dD]ifferential|dpfedavg|localdp))"
+    r"|tensorflow_privacy|jax_privacy|tensorflow_federated\.(?=[\w.]*(?:dp_aggregator|DifferentiallyPrivate))"
+)
+_WORDS: Final = re.compile(rf"\b(?:{_LIBRARIES})\b|(?:PrivacyEngine|GradSampleModule|DPDataLoader|DPOptimizer)\w*\(")
+_PRIVATE: Final = re.compile(rf"(?:{_LIBRARIES}|opacus)\b")
+_AROUND: Final = re.compile(
+    r"account|analysis|validat|compute_|_tests?\b|membership|epsilon|noise_multiplier|register|module_modif|audit",
+    re.I,
+)
+"""Parts of such libraries that train nothing."""
+
+
+def is_worth_reading(text: str) -> bool:
+    """Whether a script may add noise to clipped gradients by itself, or by a library that is not known."""
+    low = text.lower()
+    if _WORDS.search(text) or all(one.search(low) for one in _GIVEN):
+        return True
+    return all(one.search(text) for one in _TEXT) or _SCALED.search(low) is not None
+
+
+def library(script: Script, call: ast.Call) -> str:
+    """The library that trains privately, and that a call is of; or, of others, one that is given noise and a norm."""
+    name = script.qualified(call.func)
+    if (found := _PRIVATE.match(name)) is not None and not _AROUND.search(name):
+        return found[0].partition(".")[0]
+    words = [one.arg or "" for one in call.keywords]
+    words += [ast.unparse(one) for one in call.args if isinstance(one, ast.Name | ast.Attribute | ast.BinOp)]
+    is_given = all(any(one.search(word.lower()) for word in words) for one in _GIVEN)
+    return (name.partition(".")[0] or "by hand") if is_given and not _AROUND.search(name) else ""
+
+
+def place(script: Script) -> ast.AST | None:
+    """Where noise is added to gradients, in a file that clips them."""
+    flow = _Flow(script)
+    return flow.sum() if any(flow.bounds(one) for one in script.calls) else None
+
+
+def loops_around(script: Script, node: ast.AST) -> Iterator[ast.For]:
+    """The loops around a node in its function, from the inside."""
+    while not isinstance(node, ast.Module | ast.FunctionDef | ast.Lambda):
+        node = script.parent[node]
+        if isinstance(node, ast.For):
+            yield node
+
+
+class _Flow:
+    """Which names of a file hold gradients, and which hold noise: more of them rather than fewer."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.keys: dict[ast.AST, Key] = {}
+        self.gradients: set[Key] = set()
+        self.noises: set[Key] = set()
+        nodes = [*ast.walk(script.tree)]
+        self.defined = {one.name: one for one in nodes if isinstance(one, ast.FunctionDef)}
+        links = [(self._key(name), value) for one in nodes for name, value in self._links(one)]
+        size = -1
+        while size != (size := len(self.gradients) + len(self.noises)):
+            self.gradients.update(key for key, value in links if key not in self.gradients and self.is_gradient(value))
+            self.noises.update(key for key, value in links if key not in self.noises and self.is_noise(value))
+
+    def _key(self, node: ast.AST) -> Key:
+        """A name with the scope that binds it; a field by its name alone."""
+        if node not in self.keys:
+            function = isinstance(node, ast.arg) and self.script.parent[self.script.parent[node]]
+            self.keys[node] = function or self.script.lookup(last_name(node), node)[0], last_name(node)
+            if isinstance(node, ast.Attribute):
+                self.keys[node] = (node.attr,)
+        return self.keys[node]
+
+    def is_gradient(self, node: ast.AST) -> bool:
+        """Whether gradients go into an expression."""
+        for one in ast.walk(node):
+            name = last_name(one)
+            if name and (_GRADIENT.search(name) or self._key(one) in self.gradients):
+                return True
+        return False
+
+    def is_noise(self, node: ast.AST | None) -> bool:
+        """Whether an expression is noise, scaled or of another shape; what a network makes of it is none."""
+        if isinstance(node, ast.Call):
+            name = last_name(node.func)
+            if _DRAWN.search(name) or (name and self._key(node.func) in self.noises):
+                return True
+            within = node.func.value if isinstance(node.func, ast.Attribute) else None
+            return name in _SAME and any(self.is_noise(one) for one in (within, *node.args))
+        if isinstance(node, ast.BinOp):
+            return self.is_noise(node.left) or self.is_noise(node.right)
+        if isinstance(node, ast.ListComp | ast.GeneratorExp):
+            return self.is_noise(node.elt)
+        if isinstance(node, ast.List | ast.Tuple | ast.Subscript | ast.UnaryOp | ast.IfExp):
+            return any(self.is_noise(one) for one in ast.iter_child_nodes(node))
+        return isinstance(node, ast.Name) and self._key(node) in self.noises
+
+    def bounds(self, call: ast.Call) -> bool:
+        """Whether a call clips gradients, or finds by how much they are scaled to a norm."""
+        name = last_name(call.func).lower()
+        if _CLIPS.search(name) or (name in _BOUNDING and _BOUND.search(ast.unparse(call).lower()[len(name) :])):
+            return True
+        within = [call.func.value] if isinstance(call.func, ast.Attribute) and name in _BOUNDING else []
+        is_bound = "clip" in name or name in _BOUNDING
+        return is_bound and any(self.is_gradient(one) for one in (*within, *call.args))
+
+    def sum(self) -> ast.AST | None:
+        """The sum of gradients and noise; of several, one into which noise is drawn."""
+        found: list[ast.AST] = []
+        for node in ast.walk(self.script.tree):
+            parts: list[ast.expr] = []
+            if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Add):
+                parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.target, node.value]
+            elif isinstance(node, ast.Call) and last_name(node.func) in _SUMS:
+                parts = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
+            for one in parts:
+                others = [other for other in parts if other is not one]
+                if others and self.is_noise(one):
+                    text = ast.unparse(one)
+                    if any(map(self.is_gradient, others)) or _SCALED.search(text.lower()):
+                        found.insert(0 if _TEXT[0].search(text) else len(found), node)
+        return found[0] if found else None
+
+    def _links(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """Names, and what is put into them; a parameter that is moved by a gradient does not become one."""
+        if isinstance(node, ast.Assign):
+            targets = [one for target in node.targets for one in _leaves(target)]
+            is_moved = isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add | ast.Sub)
+            if not is_moved or not {*map(last_name, targets)} & {last_name(one) for one in ast.walk(node.value)}:
+                yield from ((one, node.value) for one in targets)
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            yield node.target, node.value
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            yield from ((one, node.value) for one in _leaves(node.target))
+        elif isinstance(node, ast.For | ast.comprehension):
+            yield from ((one, node.iter) for one in _leaves(node.target))
+        elif isinstance(node, ast.Return) and node.value is not None:
+            if (function := self.script.above(node, ast.FunctionDef)) is not None:
+                home, name = self.script.parent[function], function.name
+                yield from ((one, node.value) for one in self.script.uses[name] if self._key(one)[0] is home)
+                yield from ((one, node.value) for one in self.script.attributes[name])
+        elif isinstance(node, ast.Call):
+            yield from self._passed(node)
+
+    def _passed(self, call: ast.Call) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """Parameters, and what a call gives them; a function that a call is given takes the rest."""
+        if (function := self.defined.get(last_name(call.func))) is not None:
+            taken = [*function.args.posonlyargs, *function.args.args]
+            taken = taken[1:] if isinstance(call.func, ast.Attribute) and taken and taken[0].arg == "self" else taken
+            named = {one.arg: one.value for one in call.keywords}
+            yield from zip(taken, call.args, strict=False)
+            yield from ((one, named[one.arg]) for one in (*taken, *function.args.kwonlyargs) if one.arg in named)
+        for one in call.args:
+            if isinstance(one, ast.Lambda):
+                yield from ((each, other) for each in one.args.args for other in call.args if other is not one)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend"):
+            yield from ((call.func.value, one) for one in call.args)
+
+
+def _leaves(target: ast.AST) -> Iterator[ast.AST]:
+    """The names that are set: of a tuple each, of an element the whole."""
+    while isinstance(target, ast.Subscript | ast.Starred):
+        target = target.value
+    if isinstance(target, ast.Tuple | ast.List):
+        for one in target.elts:
+            yield from _leaves(one)
+    elif last_name(target):
+        yield target

@@ -1,0 +1,58 @@
+"""What callbacks see of an optimizer that adds noise, as those of Opacus do: how much, by what, and its seed."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Final
+
+from fastacct.core.extras import Foreign
+
+_OWN: Final = ("add_noise", "pre_step", "clip_and_accumulate")
+_UNSEEDED: Final = 67280421310721
+"""What a torch.Generator has that nobody seeded; that of PyTorch itself is drawn anew."""
+
+
+def private_part(optimizer: Foreign) -> Foreign:
+    """The optimizer that adds noise, below what trainers wrap it in; None where no such one is known."""
+    for _ in range(8):
+        if optimizer is None or hasattr(optimizer, "noise_multiplier"):
+            break
+        optimizer = getattr(optimizer, "optimizer", None)
+    return optimizer
+
+
+def refuse_less_noise(optimizer: Foreign, noise_multiplier: float) -> None:
+    """ValueError where an optimizer adds less noise than is counted, or its methods were replaced."""
+    if (own := private_part(optimizer)) is None:
+        return
+    if not own.noise_multiplier >= noise_multiplier:
+        counted = f"and noise_multiplier = {noise_multiplier!r} is counted"
+        raise ValueError(f"noise_multiplier = {own.noise_multiplier!r} is what the optimizer has now, {counted}")
+    refuse_replaced(own)
+
+
+def refuse_replaced(optimizer: Foreign) -> None:
+    """ValueError where methods of an optimizer of Opacus that clip and add noise were replaced."""
+    kind = type(optimizer)
+    if not kind.__module__.startswith("opacus."):
+        return
+    for name in _OWN:
+        if name in vars(optimizer) or not str(getattr(kind, name).__module__).startswith("opacus."):
+            raise ValueError(f"{name} of the optimizer was replaced: nothing is known of its noise")
+
+
+def warn_of_seed(optimizer: Foreign) -> None:
+    """Warn where noise is drawn from a seed that somebody may know."""
+    torch: Foreign = sys.modules.get("torch")
+    own = private_part(optimizer)
+    if own is None or torch is None or getattr(own, "secure_mode", False):
+        return
+    generator = getattr(own, "generator", None)
+    seed = int((torch if generator is None else generator).initial_seed())
+    if seed < 2**32 or seed == _UNSEEDED:
+        warnings.warn(
+            f"the noise is drawn from the seed {seed}: who knows it can take the noise away, and no epsilon holds for "
+            "them. Opacus' secure_mode=True draws noise that no seed gives",
+            stacklevel=4,
+        )
