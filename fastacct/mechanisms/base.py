@@ -158,7 +158,10 @@ OF_A_JOB: Final = {
     **{name: f"write fastacct.{name}(job, ...)" for name in _ASKED},
     **dict.fromkeys(("compose", "repeat", "self_compose"), "write job + other, job * count"),
     **dict.fromkeys(("sample", "subsample", "amplify"), "write .poisson(sample_rate)"),
-    **dict.fromkeys(("steps", "mechanisms", "items", "keys", "values"), "a job's blocks are {mechanism: count}"),
+    **dict.fromkeys(
+        ("noise_multiplier", "sample_rate", "steps", "mechanisms", "items", "keys", "values"),
+        "a job's blocks are {mechanism: count}",
+    ),
     "plot": "write fastacct.plot.tradeoff(job)",
     "calibrate": "write fastacct.calibrate(lambda x: ..., epsilon=..., delta=...)",
 }

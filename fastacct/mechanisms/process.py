@@ -236,7 +236,6 @@ class Process(Composed):
         """The same process on the whole data set, whose losses are never smaller."""
         return Process((mechanism.unsampled(), count) for mechanism, count in self)
 
-    @told_names
     def group(self, size: int) -> Process:
         """The same process, for `size` records that change together in every step."""
         return Process((mechanism.group(size), count) for mechanism, count in self)

@@ -8,7 +8,6 @@ MORE = [
     *((f"{job}.poisson({word}=0.01)", "did you mean 'sample_rate'") for job in JOBS for word in ("q", "rate")),
     ("fa.Gaussian(1.0).fixed_size(batch=50, n=1000)", "did you mean 'batch_size'"),
     ("fa.Gaussian(1.0).with_replacement(batch_size=50, records=1000)", "did you mean 'draws'"),
-    ("JOB.group(k=2)", "did you mean 'size'"),
     ("fa.plot(JOB)", "fastacct.plot is a module: call one of accuracy, "),
     ("fa.curve(JOB)", "privacy_curve, tradeoff_curve"),
     ("fa.sensitivity(0.0, 1.0)", "call one of clipped, count"),
@@ -57,7 +56,7 @@ MORE = [
             ("mechanism", "fastacct.Laplace(2.0) * 100"),
         )
     ),
-    *((f"JOB.{word}", "a job's blocks are {mechanism: count}") for word in ("steps", "mechanisms", "items")),
+    *((f"JOB.{word}", "a job's blocks are {mechanism: count}") for word in ("steps", "noise_multiplier", "items")),
     *(
         (f"fa.{word}", cure)
         for word, cure in (
@@ -67,6 +66,10 @@ MORE = [
             ("textbook.advanced_composition", "fastacct.textbook.composition.advanced(...)"),
             ("epsilon_to_rho", "fastacct.textbook.convert.pure_to_zcdp(epsilon)"),
             ("renyi", "did you mean 'rdp'"),
+            ("Tree", "did you mean 'TreeAggregation'"),
+            ("sensitivity.l2", "did you mean 'clipped'"),
+            ("audit.clopper_pearson", "fastacct.audit.one_run(...)"),
+            ("Accountant(3, 1e-5).epsilon_spent", "spent() is what is spent"),
             ("lira", "did you mean 'tpr_at_fpr'"),
             ("hockey_stick", "did you mean 'delta'"),
             ("privacy_budget", "did you mean 'Accountant'"),

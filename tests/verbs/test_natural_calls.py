@@ -319,8 +319,8 @@ REFUSED += [
 ]
 REFUSED += MORE
 UNHELPED = [
-    *("GAUSSIAN + 5", "GAUSSIAN(1.0)", "JOB.noise_multiplier", "fa.Tree(5)", "fa.sensitivity.l2(1.0)"),
-    *("fa.audit.clopper_pearson", "fa.privacy_loss(JOB).std", "fa.tpr_at_fpr(JOB, 0.01, prior=0.5)"),
+    *("GAUSSIAN + 5", "GAUSSIAN(1.0)", "fa.utility(LAPLACE).rmse", "fa.privacy_loss(JOB).std"),
+    *("fa.tpr_at_fpr(JOB, 0.01, prior=0.5)", "fa.plot.tradeoff(JOB, GAUSSIAN)"),
     "fa.dpsgd.tpr_at_fpr",
     "fa.epsilon(JOB, 1e-5).upper",
     "fa.privacy",
