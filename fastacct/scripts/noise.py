@@ -11,7 +11,7 @@ from fastacct.scripts.names import Key, Script
 from fastacct.scripts.tree import last_name
 
 _DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
-_GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas|diffs?)(?:_|\d|$)", re.I)
+_GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas)(?:_|\d|$)|^diffs?$", re.I)
 _TEXT: Final = (
     re.compile(r"(?:randn(?:_like)?|normal_?|Normal|gauss|[Ll]aplace)\s*\("),
     re.compile(r"[cC]lip|norm|clamp|\bm(?:in|ax)\("),
@@ -108,7 +108,8 @@ class _Flow:
         """Whether gradients go into an expression."""
         for one in ast.walk(node):
             name = last_name(one)
-            if name and (_GRADIENT.search(name) or self._key(one) in self.gradients):
+            is_other = name == "diff" and isinstance(one, ast.Attribute)  # numpy.diff
+            if name and not is_other and (_GRADIENT.search(name) or self._key(one) in self.gradients):
                 return True
             if isinstance(one, ast.Call) and last_name(one.func) in _BOUNDING and _ROWS.search(ast.unparse(one)):
                 return True  # what is scaled to a norm, row by row
