@@ -77,7 +77,7 @@ def picture() -> Any:
     fa.plot.noise_map(epsilon=3.0, **sizes, batch_size=batches, epochs=epochs, axis=axes[1])
     step = fa.Gaussian(NOISE).poisson(512 / 50_000)
     jobs = {f"{n} epochs": step * (n * 50_000 // 512 + 1) for n in (10, 30, 100)}
-    fa.plot.tradeoff(jobs, axis=axes[2])
+    fa.plot.tradeoff(jobs, delta=1e-6, axis=axes[2])
     names = (
         "DP-SGD with Poisson sampling, 50,000 records, batch size 512 (left and right), noise multiplier 1.117 (right)"
     )

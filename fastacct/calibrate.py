@@ -20,6 +20,7 @@ from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation, sensitivity
 from fastacct.core.search import WIDEST, boundary, excess
+from fastacct.core.words import told_names
 from fastacct.loaders.keywords import told as told_by_loader
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
@@ -45,6 +46,7 @@ class _Goal(NamedTuple):
     delta: float
 
 
+@told_names
 def calibrate(
     build: Callable[[float], Job | ErrorLaw],
     *,

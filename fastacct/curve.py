@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from fastacct.core.html import table
 from fastacct.core.inputs import Cells, as_choice
 from fastacct.core.record import Compared
 from fastacct.core.relations import ALL, Relation
-from fastacct.core.words import written_out
+from fastacct.core.words import hinting, written_out
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.epsilon import log_delta_bounds
 from fastacct.mechanisms.algebra import Mechanism
@@ -101,6 +101,8 @@ class PrivacyCurve(Compared):
     log_delta_upper: Cells
 
     _repr_html_, __repr__ = _html, _in_words
+    if not TYPE_CHECKING:
+        __getattr__ = hinting({})
 
     def points(self) -> Points:
         """Rows of plain numbers; a delta in double precision never loses its side."""
@@ -132,6 +134,8 @@ class TradeoffCurve(Compared):
     tpr_upper: Cells
 
     _repr_html_, __repr__ = _html, _in_words
+    if not TYPE_CHECKING:
+        __getattr__ = hinting({})
 
     def points(self) -> Points:
         """Rows of plain numbers."""

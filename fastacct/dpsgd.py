@@ -37,7 +37,7 @@ from fastacct.core.engine import AT_ONCE
 from fastacct.core.inputs import Cells, Domain, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled, labels_of
 from fastacct.core.relations import as_relation
-from fastacct.core.words import written_out
+from fastacct.core.words import told_names, written_out
 from fastacct.gradient import delta_gradient, epsilon_gradient
 from fastacct.loaders.keywords import told as told_by_loader
 from fastacct.loaders.keywords import upper_alone
@@ -397,3 +397,4 @@ def _by_series(orders: Reals, run: Run, method: RenyiMethod) -> Bounds:
 
 written_out(Parameters.__annotations__, [job])
 written_out(Run.__annotations__, (globals()[name] for name in __all__ if name != "job"))
+globals().update({name: told_names(globals()[name], "; of a job: fastacct.epsilon(job, ...)") for name in __all__})

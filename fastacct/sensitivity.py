@@ -19,6 +19,7 @@ from fastacct.core.inputs import COUNT, POSITIVE, Cells, Domain, as_choice, as_n
 from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.relations import sensitivity as moved_by
 from fastacct.core.rounding import float_above
+from fastacct.core.words import told_names
 from fastacct.mechanisms.strategies import as_strategy
 
 __all__ = ["clipped", "count", "histogram", "matrix", "mean", "sum", "top_k"]
@@ -39,6 +40,7 @@ def count(*, neighbors: Relation = "add_remove") -> float:
     return _under(as_relation(neighbors), 1.0)
 
 
+@told_names
 def sum(low: float, high: float, *, neighbors: Relation = "add_remove") -> float:
     """Of the sum of values in [low, high]: max(|low|, |high|), for replacing a record high - low.
 
@@ -51,6 +53,7 @@ def sum(low: float, high: float, *, neighbors: Relation = "add_remove") -> float
     return max(abs(low), abs(high))
 
 
+@told_names
 def mean(low: float, high: float, *, records: int, neighbors: Relation = "replace_one") -> float:
     """Of the mean of values in [low, high] over `records` records, of the larger of two neighbouring data sets.
 
@@ -66,6 +69,7 @@ def mean(low: float, high: float, *, records: int, neighbors: Relation = "replac
     return _under(neighbors, float_above(Fraction(moved) / Fraction(n)))
 
 
+@told_names
 def histogram(*, norm: Norm = "l1", neighbors: Relation = "add_remove") -> float:
     """Of the counts of disjoint bins, each record in one: 1; replacing a record moves two bins: 2 in L1, sqrt(2) in L2.
 
@@ -77,6 +81,7 @@ def histogram(*, norm: Norm = "l1", neighbors: Relation = "add_remove") -> float
     return _under(neighbors, _of_ones(moved_by(as_relation(neighbors)), as_choice("norm", norm, _NORMS)))
 
 
+@told_names
 def clipped(
     clip: float, *, dimension: int = 1, by: Norm = "l2", norm: Norm = "l2", neighbors: Relation = "add_remove"
 ) -> float:
@@ -93,6 +98,7 @@ def clipped(
     return _under(neighbors, float_above(Fraction(bound) * Fraction(spread)) * moved_by(as_relation(neighbors)))
 
 
+@told_names
 def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> float:
     """Of the counts of many items, at most `k` of which one record has: k in L1, sqrt(k) in L2, 1 in L-infinity.
 
@@ -105,6 +111,7 @@ def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> f
     return _under(neighbors, _of_ones(moved, as_choice("norm", norm, _NORMS)))
 
 
+@told_names
 def matrix(
     strategy: ArrayLike,
     *,

@@ -109,6 +109,7 @@ CONTENTS = {
         "Compiled mechanisms": "docs/algorithms/compiled",
         "Compositions on a grid": "docs/algorithms/grid",
         "Atoms beside a small Gaussian": "docs/algorithms/smoothed",
+        "A loss of which deltas are known": "docs/algorithms/nested",
         "Random allocation": "docs/algorithms/allocation",
         "Batches and groups": "docs/algorithms/batches",
         "Networks": "docs/algorithms/networks",

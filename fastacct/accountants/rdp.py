@@ -11,6 +11,7 @@ from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel
 from fastacct.core.bounds import Bounds
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import CONVERTED, Cells, Codes, Reals, as_cells, as_choice, as_listed
+from fastacct.core.words import told_names
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
 from fastacct.readers.job import Ask, by_cells, owners
@@ -55,6 +56,7 @@ class RDP(Method):
     orders: tuple[float, ...] | None = None
     conversion: Conversion = "canonne_kamath_steinke"
 
+    @told_names
     def __init__(self, orders: Reals | None = None, conversion: Conversion = "canonne_kamath_steinke") -> None:
         if orders is not None:
             object.__setattr__(self, "orders", _as_orders(orders))

@@ -31,7 +31,7 @@ from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.rounding import as_written, rate_of_batch
 from fastacct.core.words import formerly as renamed
-from fastacct.core.words import refuse_unknown, written_out
+from fastacct.core.words import refuse_unknown, too_many, written_out
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count, are_proper
 from fastacct.mechanisms.base import Run as Columns
@@ -216,7 +216,7 @@ def job_or_run(job: Job | None, run: Mapping[str, object]) -> Job:
             raise TypeError(f"job is missing: {_EITHER}")
         return process_of(cast("Parameters", run))
     if run:
-        raise TypeError(f"a job is given, and so is {', '.join(run)}: {_EITHER}")
+        raise TypeError(f"a job is given, and so is {', '.join(run)}: {_EITHER}; a job is repeated by job * count")
     return job
 
 
@@ -255,7 +255,7 @@ def verb(
         @wraps(function)
         def call(*given: Any, **keywords: Any) -> Answer:
             if len(given) > places:
-                raise _too_many(function.__name__, places, filter(own.__contains__, arguments))
+                raise too_many(function.__name__, places, filter(own.__contains__, arguments))
             if given and keywords.keys() <= own:
                 return function(*given, **keywords)
             for old, new in (formerly or {}).items():
@@ -267,10 +267,6 @@ def verb(
         return call
 
     return decorate
-
-
-def _too_many(name: str, places: int, names: Iterable[str]) -> TypeError:
-    return TypeError(f"{name} takes {places} arguments without names; their names: {', '.join(names)}")
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:

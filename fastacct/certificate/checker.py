@@ -35,7 +35,7 @@ KINDS |= {kind: set() for kind in ("laplace", "table", "response", "guarantee")}
 DIRECTIONS = {"remove": BOTH[:1], "add": BOTH[1:], "add_remove": BOTH, "zero_out": BOTH, "replace_one": BOTH}
 beside = lambda name: import_module(f"{'.' * bool(__package__)}{name}", __package__)  # another file of this folder
 ball = lambda text: arb(exact(text))
-in_time = lambda value: require(process_time() - STARTED[0] < 600, "ten minutes were not enough") or value
+in_time = lambda value: require(process_time() - STARTED[0] < 600, "ten minutes are not enough") or value
 are_two = lambda pairs: all(type(pair) is list and len(pair) == 2 for pair in pairs)  # a word has places, too
 
 
@@ -44,8 +44,14 @@ def require(truth, message):
         raise ValueError(message)
 
 
-def exact(text):
-    """A decimal, or a fraction, exactly as it is printed."""
+def paced(items):  # refused as soon as it is seen that ten minutes are not enough
+    begun = process_time()
+    for done, item in enumerate(items):
+        require((took := process_time() - begun) < 5 or took * len(items) < 600 * done, "ten minutes are not enough")
+        yield in_time(item)
+
+
+def exact(text):  # a decimal, or a fraction, as it is printed
     require(isinstance(text, str) and NUMBER.fullmatch(text), f"{text!r:.60} is no decimal number in quotes")
     top, _, bottom = text.partition("/")
     return fmpq(*(Fraction(top) / Fraction(bottom or 1)).as_integer_ratio())
@@ -56,9 +62,7 @@ def whole(value, name, low, high):  # no float, no true or false
     return value
 
 
-def table(p, q, same=0):
-    """Masses of the same outputs under P and Q, `same` of loss 0; what P has beyond them has an infinite loss."""
-    p, q = [*p, same], [*q, same]
+def table(p, q):  # masses of the same outputs; what P has beyond them has an infinite loss
     require(all(x == 0 or (x > 0 and x.rel_accuracy_bits() > 50) for x in (*p, *q)), "masses are not precise")
     ratio = [float((a / b).log().mid()) if a > 0 < b else float("inf" if a > 0 else "-inf") for a, b in zip(p, q)]
     order = sorted(range(len(p)), key=ratio.__getitem__)
@@ -77,25 +81,23 @@ def table(p, q, same=0):
     return delta
 
 
-def integers(kind, value, moved, reach):
-    """Noise on whole numbers from -reach to reach + moved, added to a sum that moves by so many."""
+def integers(kind, value, moved, reach):  # noise from -reach to reach + moved, added to a sum that moves by so many
     require((reach + moved) * ctx.prec < 2**26, "outputs reach too far")
     at, rest = range(reach + moved + 1), (-1 / value).exp()
     if kind == "geometric":  # one output for all below both sums, one for each between them, one for all above
         p = [rest**moved, *((1 - rest) * rest ** (moved - k) for k in range(1, moved)), arb(1)]
         return table([x / (1 + rest) for x in p], [x / (1 + rest) for x in reversed(p)])
     if kind == "skellam":  # the difference of two Poisson variables
-        mass = [in_time(value.bessel_i(k)) * (-value).exp() for k in at]
+        mass = [value.bessel_i(k) * (-value).exp() for k in paced(at)]
     else:  # beyond the last place each weight is at most exp(-last / scale^2) times the one before
-        weight = [in_time((-arb(k * k) / (2 * value * value)).exp()) for k in at]
+        weight = [(-arb(k * k) / (2 * value * value)).exp() for k in paced(at)]
         total = weight[0] + 2 * sum(weight[1:])
         total = total.union(total + 2 * weight[-1] / ((at[-1] / value**2).exp() - 1))
         mass = [w / total for w in weight]
     return table(*([mass[abs(k - far)] for k in range(-reach, reach + moved + 1)] for far in (moved, 0)))
 
 
-def one_release(release, relation):
-    """delta(y) of a release, direction remove."""
+def one_release(release, relation):  # its delta(y), direction remove
     (kind,), other = set(release) & set(KINDS), set(release) - set(KINDS) - {"count", "poisson"}
     replaced, rate, value = relation == "replace_one", ball(release.get("poisson", "1")), release[kind]
     require(rate > 0 and rate <= 1 and other <= KINDS[kind], f"{kind} with {sorted(other)}, or no rate")
@@ -111,31 +113,31 @@ def one_release(release, relation):
         delta = lambda y: (1 - y).max(1 - ((y.log() - largest) / 2).exp()).max(0)
     elif kind == "table":
         require(all(sum(map(exact, side)) <= 1 for side in zip(*value)), "probabilities are more than 1")
-        delta = table(*(map(ball, side) for side in zip(*value)))
-    elif kind == "response":  # the true value of k, or another one
-        e, k = ball(value[0]).exp(), whole(value[1], "values", 2, 10**9)
-        delta = table([e / (e + k - 1), 1 / (e + k - 1)], [1 / (e + k - 1), e / (e + k - 1)], (k - 2) / (e + k - 1))
+        delta = table(*([ball(x) for x in side] for side in zip(*value)))
+    elif kind == "response":  # of k values the true one, or another one; who has none draws any of them
+        require(relation in ("replace_one", "zero_out"), "who is not there gives no answer")
+        e, k = ball(value[0]).exp(), arb(whole(value[1], "values", 2, 10**9))
+        other, total = (e, e + k - 1) if replaced else (1, k)
+        delta = table([x / (e + k - 1) for x in (e, 1, k - 2)], [x / total for x in (1, other, k - 2)])
     elif kind == "guarantee":  # the worst (epsilon, delta)-DP mechanism (Kairouz, Oh, Viswanath 2015)
         e, d = ball(value[0]).exp(), ball(value[1])
         delta = table([(1 - d) * e / (1 + e), (1 - d) / (1 + e)], [(1 - d) / (1 + e), (1 - d) * e / (1 + e)])
     else:
         moved = whole(release["sensitivity"], "sensitivity", 1, 10**5) * (2 if replaced else 1)
         delta = integers(kind, ball(value), moved, whole(release.get("reach", 1), "reach", 1, 10**6))
-    require((rate == 1 or not replaced) and (replaced or kind != "response"), f"{kind} is not known like that")
+    require(rate == 1 or not replaced, f"a sample of {kind} is not known like that")
     below = lambda y: 1 - y if y < 1 - rate else rate.union(1 - y)
     return delta if rate == 1 else lambda y: rate * delta((y - 1 + rate) / rate) if y > 1 - rate else below(y)
 
 
-def masses(delta, h, at):
-    """P's masses at the losses k h, and at infinity, of the measure whose delta is made of chords."""
+def masses(delta, h, at):  # P's, at the losses k h and at infinity, of the measure whose delta is made of chords
     y = [(h * k).exp() for k in at]
-    value = [in_time(delta(one)) for one in y]
+    value = [delta(one) for one in paced(y)]
     slope = [arb(-1), *((value[i + 1] - value[i]) / (y[i + 1] - y[i]) for i in range(len(at) - 1)), arb()]
     return [one * (right - left) for one, left, right in zip(y, slope, slope[1:])], value[-1]
 
 
-def window(job, direction, plan):
-    """Masses of the sum of all losses over the window, what lies right of it, and the mass at infinity."""
+def window(job, direction, plan):  # masses of the sum of losses there, what lies right of it, the mass at infinity
     ctx.prec = whole(plan["bits"], "bits", 64, 4096)
     h, t, lattices, last = ball(plan["step"]), ball(plan["tilt"]), plan["lattices"], 0
     n, first = whole(plan["places"], "places", 2, 2**28 // ctx.prec), whole(plan["first"], "first", -(2**30), 2**30)
@@ -152,7 +154,7 @@ def window(job, direction, plan):
         places, total = [arb()] * n, arb()
         for k, mass in zip(at, p):
             places[k % n], total = places[k % n] + mass, total + mass * (t * h * k).exp()
-        spectrum = [in_time(z**times) for z in acb.dft(places)[: n // 2 + 1]]
+        spectrum = [z**times for z in paced(acb.dft(places)[: n // 2 + 1])]
         spectrum += [z.conjugate() for z in spectrum[(n - 1) // 2 : 0 : -1]]
         product, last = [a * b for a, b in zip(product, spectrum)], last + times * at[-1]
         moment, finite, both = moment * total**times, finite * sum(p) ** times, both * (sum(p) + infinite) ** times
@@ -161,8 +163,7 @@ def window(job, direction, plan):
     return inside, moment if last >= first + n else arb(), both - finite  # losses may end inside
 
 
-def largest_delta(job, direction, plan, _):
-    """An upper bound of delta at the claimed epsilon."""
+def largest_delta(job, direction, plan, _):  # an upper bound at the claimed epsilon
     (inside, right, infinite), h = window(job, direction, plan), ball(plan["step"])
     total, part = right + infinite, (ball(job["epsilon"]) - h * (plan["first"] + len(inside) - 1)).exp()
     require(h * plan["first"] <= ball(job["epsilon"]), "the window begins above epsilon")
@@ -171,8 +172,7 @@ def largest_delta(job, direction, plan, _):
     return total
 
 
-def proved(text):
-    """What the file proves, as a sentence; ValueError: what it claims is not proved."""
+def proved(text):  # what the file proves, as a sentence; ValueError: what it claims is not proved
     once = lambda pairs: dict(pairs) if len(dict(pairs)) == len(pairs) else require(False, "a key is there twice")
     job, STARTED[:] = json.loads(text, object_pairs_hook=once), [process_time()]
     require(set(job) <= WORDS and job["format"] == "fastacct certificate 1" and job["releases"], "unknown, or nothing")

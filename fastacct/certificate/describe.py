@@ -43,7 +43,7 @@ def releases(job: Mechanism | Process, relation: Relation) -> list[Release]:
     return found
 
 
-def _of(process: Process, relation: Relation) -> Iterator[Release]:
+def _of(process: Process, relation: Relation, made_of: Mechanism | None = None) -> Iterator[Release]:
     for mechanism, count in process:
         if relation not in mechanism.relations:
             raise refuse(mechanism, relation, mechanism.relations)
@@ -54,8 +54,8 @@ def _of(process: Process, relation: Relation) -> Iterator[Release]:
         parts = mechanism.decompose(relation)
         if parts is None:
             told = _ALLOCATION if isinstance(mechanism, RandomAllocation) else _COVERED
-            raise ValueError(f"{mechanism!r} has no certificate under neighbors = {relation!r}: {told}")
-        yield from _of(parts * count, relation)
+            raise ValueError(f"{made_of or mechanism!r} has no certificate under neighbors = {relation!r}: {told}")
+        yield from _of(parts * count, relation, made_of or mechanism)
 
 
 _ALLOCATION = (
@@ -97,8 +97,8 @@ def _described(mechanism: Mechanism, relation: Relation) -> Release | None:
         case GaussianMixture() if 0.0 < plain(mechanism.noise_multiplier) < math.inf and mechanism.p[-1][1] > 0.0:
             sides = {name: _weighted(side) for name, side in (("p", mechanism.p), ("q", mechanism.q))}
             return {"mixture": text_of(mechanism.noise_multiplier), **sides}
-        case Gaussian() | Laplace() if 0.0 < plain(mechanism.noise_multiplier) < math.inf:
-            return {type(mechanism).__name__.lower(): text_of(mechanism.noise_multiplier)}
+        case Gaussian() | Laplace() if (added := plain(mechanism.noise_multiplier)) > 0.0:
+            return {type(mechanism).__name__.lower(): text_of(added)} if added < math.inf else {}
         case DiscreteLaplace():
             return {"geometric": text_of(mechanism.scale), "sensitivity": mechanism.sensitivity}
         case DiscreteGaussian():
@@ -108,7 +108,7 @@ def _described(mechanism: Mechanism, relation: Relation) -> Release | None:
         case PureDP() | ApproxDP() if plain(mechanism.epsilon) < math.inf:
             delta = mechanism.delta if isinstance(mechanism, ApproxDP) else 0.0
             return {"guarantee": [text_of(mechanism.epsilon), text_of(delta)]}
-        case RandomizedResponse() if relation == "replace_one" and plain(mechanism.epsilon) < math.inf:
+        case RandomizedResponse() if plain(mechanism.epsilon) < math.inf:
             return {"response": [text_of(mechanism.epsilon), mechanism.answers]}
         case PairOfTables():
             columns = (_at_most_one(side) for side in (mechanism.p, mechanism.q))

@@ -110,11 +110,11 @@ def largest_delta(job, direction, plan, read):
         one = part(release, job["relation"], c if direction == "remove" else 1 - c, read.ball(plan["reach"]), read)
         finite, rest = finite * getattr(one, direction) ** times, rest * one.bound(n * h, cut) ** times
         parts.append((one, times))
-    for k in range(n + 1):
+    for k in read.paced(range(n + 1)):
         u = acb(c, k * h)
         value = (-(u - 1) * epsilon).exp() / (u * (u - 1))
         for one, times in parts:
-            value *= read.in_time(one.moment(u if direction == "remove" else 1 - u)) ** times
+            value *= one.moment(u if direction == "remove" else 1 - u) ** times
         read.require(k > 0 or h * value.real + rest < 1000 * read.ball(job["delta"]), "a wide step, or few nodes")
         total += value.real if k == 0 else 2 * value.real
     return total * h / (2 * arb.pi()) + rest + (1 - finite)

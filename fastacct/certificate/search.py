@@ -29,6 +29,8 @@ _OVERLAP: Final = 0.5
 """Of the masses at two tilts that follow each other."""
 _SPARED: Final = 2e-5
 """Of mass between two coarse points: where there is less, a lattice has fewer points."""
+_WIDER: Final = 0.8
+"""Of the places, if so few suit the atoms of several kinds."""
 _FARTHEST: Final = 12
 _FAR: Final = 700.0
 _SLACK: Final = 12.0
@@ -58,6 +60,9 @@ def _atoms(release: Job, relation: str, direction: str) -> tuple[float, float]:
         case {"geometric": scale, "sensitivity": far}:
             unit = 1.0 / float(scale)
             largest = moved * far * unit
+        case {"response": [epsilon, values]} if relation == "zero_out":
+            left = math.log1p(math.expm1(min(float(epsilon), _FAR)) / values)
+            unit = largest = float(epsilon) - left if direction == "remove" else left
         case {"response": [epsilon, _]} | {"guarantee": [epsilon, _]}:
             unit = largest = float(epsilon)
         case {"table": pairs}:
@@ -89,7 +94,7 @@ def are_mirrored(releases: list[Job], relation: str) -> bool:
     if relation == "replace_one":
         return not any("table" in one for one in releases)
     stays = {"fixed", "draws"} if relation == "zero_out" else set()
-    other = {"poisson", "table", "mixture", "fixed", "draws"} - stays
+    other = {"poisson", "table", "response", "mixture", "fixed", "draws"} - stays
     return not any(other & set(one) for one in releases)
 
 
@@ -117,7 +122,7 @@ def _end(delta: Delta, least: float) -> float:
     from flint import arb, ctx
 
     def value(at: float) -> float:
-        ctx.prec = 192 + math.ceil(1.5 * at)  # 1 - y cancels
+        ctx.prec = _bits(at)
         return float(delta(arb(at).exp()).mid())
 
     rest = value(_FAR)  # at an infinite loss
@@ -134,14 +139,19 @@ def _end(delta: Delta, least: float) -> float:
     for _ in range(12):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if is_small(middle) else (middle, high)
-    ctx.prec = 192
     return high
+
+
+def _bits(loss: float) -> int:
+    """Of y up to there: 1 - y cancels."""
+    return 192 + math.ceil(1.5 * loss)
 
 
 def _coarse(checker: Any, delta: Delta, low: float, high: float) -> tuple[Cells, Cells]:
     """Losses, and logarithms of the masses there."""
-    from flint import arb
+    from flint import arb, ctx
 
+    ctx.prec = _bits(high)
     step = (high - low) / _COARSE
     first = math.floor(low / step) - 1
     p, _ = checker.masses(delta, arb(step), range(first, first + _COARSE + 3))
@@ -184,14 +194,15 @@ def _tilted(part: Release, tilt: float) -> Cells:
     return share
 
 
-def _ranges(part: Release, step: float, low: int, high: int, tilt: float) -> list[list[int]]:
+def _ranges(part: Release, step: float, low: int, high: int, tilt: float, alone: Cells) -> list[list[int]]:
     """[first, last, how far apart] of the points of a lattice: few where hardly a loss is, at any tilt up to this one.
 
     Chords miss by mass times the square of their length, which is least where their length is mass to the power -1/3.
+    Rare losses that are enough alone are shares of delta (`alone`), and need not have much mass at any tilt.
     """
     if high - low <= FIRST:
         return [[low, high, 1]]
-    mass = _largest_masses(part, tilt)
+    mass = np.maximum(_largest_masses(part, tilt), alone)
     mass = np.maximum(mass, np.maximum(np.append(mass[1:], 0.0), np.append(0.0, mass[:-1])))
     apart = np.log2(_SPARED / np.maximum(mass, 1e-300)) / 3.0
     rounded = np.exp2(np.clip(np.floor(apart), 0.0, _FARTHEST)).astype(int)
@@ -214,7 +225,7 @@ class Direction:
     def __init__(self, checker: Any, job: Job, direction: str, target: float) -> None:
         """`target` is about the delta to be proved."""
         self.checker, self.job, self.name = checker, job, direction
-        self.target, self.parts = target, []
+        self.target, self.epsilon, self.parts = target, math.inf, []
         self.tried: list[Tried] = []
         total = sum(release["count"] for release in job["releases"])
         for release in job["releases"]:
@@ -238,9 +249,14 @@ class Direction:
         top = sum(part.times * part.high for part in self.parts)
         high = max(top, epsilon) if top < 1.25 * high else high
         step = float(f"{1.01 * (high - low) / places:.9e}")
-        unit = max(part.unit for part in self.parts)
-        if unit >= step:  # atoms lie on the lattice, where chords miss nothing
-            step = unit / math.floor(unit / step) * (1.0 + 1e-15)
+        units = np.array(sorted({part.unit for part in self.parts if part.unit >= step}))
+        if (
+            units.size
+        ):  # atoms lie on the lattice, where chords miss nothing; those of other kinds just below its points
+            most = math.floor(units[-1] / step)
+            steps = units[-1] / np.arange(most, math.ceil(_WIDER * most) - 1, -1)
+            times = units / steps[:, None]
+            step = float(steps[(np.ceil(times - 1e-9) - times).sum(axis=1).round(6).argmin()]) * (1.0 + 1e-15)
         ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step * (1.0 - 1e-13))) for part in self.parts]
         ends = [(begin, max(end, begin + 2)) for begin, end in ends]
         far = max(end for _, end in ends) * step  # P - y Q of mixtures cancels, and 1 - y + y delta(1/y)
@@ -258,9 +274,15 @@ class Direction:
             "tilt": f"{self.window.tilt:.6e}".replace("e+", "e"),
             "bits": 32 * math.ceil(bits / 32.0),
             "lattices": [
-                _ranges(part, step, *pair, self.window.tilt) for part, pair in zip(self.parts, ends, strict=True)
+                _ranges(part, step, *pair, self.window.tilt, self._alone(part))
+                for part, pair in zip(self.parts, ends, strict=True)
             ],
         }
+
+    def _alone(self, part: Release) -> Cells:
+        """Of delta, what one release contributes whose loss is half of epsilon or more."""
+        share: Cells = np.exp(part.log_mass + math.log(part.times / self.target))
+        return np.where(part.loss >= 0.5 * self.epsilon, share, 0.0)
 
     def measure(self, places: int, asked: str, given: float) -> None:
         """Note the epsilon or delta that so many places prove, about."""
@@ -268,6 +290,7 @@ class Direction:
         curve = self._curve(plan)
         found = curve.epsilon(given) if asked == "epsilon" else curve.delta(given)
         self.tried.append(Tried(places, float(plan["step"]), found))
+        self.epsilon = found if asked == "epsilon" else given
 
     @property
     def limit(self) -> float:
@@ -317,8 +340,8 @@ class Curve:
 
     def __init__(self, loss: Cells, mass: Cells, more: float) -> None:
         self.loss = loss
-        self.p = np.cumsum(mass[::-1])[::-1] + more
         with np.errstate(over="ignore", under="ignore"):
+            self.p = np.cumsum(mass[::-1])[::-1] + more
             self.q = np.cumsum((mass * np.exp(-np.clip(loss, -700.0, 700.0)))[::-1])[::-1]
 
     def delta(self, epsilon: float) -> float:

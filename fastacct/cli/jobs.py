@@ -50,6 +50,7 @@ CURVE_ROWS: Final = 6
 FIELDS: Final = ("title", "subject", "data_set", "unit", "date", "vouched_by", "clipping_norm")
 DRAWN: Final = {name: SAMPLERS[name].first for name in VERBS} | {"group": "size"}
 """Keys of a release that are methods of its mechanism, in the order of their use, and what a number alone says."""
+_AGAIN: Final = "verified: all numbers were computed again, and agree with the file to 1e-6"
 _KINDS: Final = {one.__name__: one for one in mechanisms.EVERY if one.__name__ in mechanisms.__all__}
 
 
@@ -249,13 +250,18 @@ def report(given: Namespace) -> Answer:
         )
     what: Keywords = _run(given) if given.job is None else {"job": job_of(given), **_records(given)}
     fields = {name: getattr(given, name) for name in FIELDS if getattr(given, name) is not None}
-    found = report_of(**what, delta=given.delta, neighbors=given.neighbors, **fields)
+    if given.certify is not None:
+        refuse_existing(given.certify, given.overwrite)
+    proves, wrote = given.certify is not None, list[str]()
+    found = report_of(**what, delta=given.delta, neighbors=given.neighbors, certificate=proves, **fields)
+    if found.certificate is not None:
+        wrote = [f"wrote {found.certificate.save(given.certify, overwrite=given.overwrite)}"]
     document = {"command": "report", **found.numbers}
     if given.write is None:
         text = found.render(given.format if given.format in FORMATS else "text").rstrip("\n")
         return Answer(document, [], written=text, plain=repr(found.numbers["epsilon"]))
     written = found.save(given.write, overwrite=given.overwrite)
-    return Answer(document, [found.summary, f"wrote {written}"])
+    return Answer(document, [found.summary, f"wrote {written}", *wrote])
 
 
 def plan(given: Namespace) -> Answer:
@@ -350,6 +356,7 @@ def guarantee_file(given: Namespace) -> Answer:
     """A guarantee of a run, or of the job in a file; written, or printed as text."""
     what: Keywords = _run(given) if given.job is None else {"job": job_of(given), **_records(given)}
     what |= {} if given.rows is None else {"unit": "user", "rows": given.rows}
+    what |= {} if given.unit is None else {"unit": given.unit}
     found = guarantee_of(**what, delta=given.delta, neighbors=given.neighbors, trust_model=given.trust_model)
     written = [] if given.write is None else [f"wrote {found.save(given.write, overwrite=given.overwrite)}"]
     document = {"command": "guarantee", "guarantee": found.to_dict()}
@@ -360,8 +367,11 @@ def verify(given: Namespace) -> Answer:
     """Whether a certificate proves what it claims, or a guarantee has the numbers that are computed now."""
     path = given.certificate
     try:
-        is_guarantee = GUARANTEE in text_in(path, MOST_BYTES)
-        told = str(read_guarantee(path, verify=True)) if is_guarantee else read_certificate(path).verify()
+        text = text_in(path, MOST_BYTES)
+        if not text.lstrip().startswith("{"):
+            raise ValueError("it is no JSON file, as `fastacct certify --write` and `guarantee --write` make them")
+        is_guarantee = GUARANTEE in text
+        told = f"{_AGAIN}\n{read_guarantee(path, verify=True)}" if is_guarantee else read_certificate(path).verify()
     except ValueError as error:
         return Answer(
             {"command": "verify", "proved": False, "reason": str(error)}, [f"{path} is not proved: {error}"], 1

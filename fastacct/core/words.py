@@ -7,9 +7,9 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from functools import lru_cache
-from types import ModuleType
-from typing import Final
+from functools import lru_cache, wraps
+from types import FunctionType, ModuleType
+from typing import Final, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -21,6 +21,8 @@ _LATEX: Final = str.maketrans(
     | {c: "\\" + c for c in "#$%&_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
 )
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What terminals obey, and what turns the direction of a text."""
 _LOWERED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -49,7 +51,15 @@ def _near(word: str, names: list[str]) -> Iterator[str]:
     folded = word.casefold()
     yield from (name for name, words in _table()["meant"].items() if folded in words and name in names)
     yield from (name for name in names if name.casefold() == folded)
-    yield from difflib.get_close_matches(word, names)
+    yield from difflib.get_close_matches(word, [name for name in names if not name.startswith("_")], cutoff=0.65)
+
+
+class _Hinting(ModuleType):
+    """A module that says what is in it where it is called."""
+
+    def __call__(self, *given: object, **named: object) -> NoReturn:
+        names = getattr(self, "__all__", dir(self))
+        raise TypeError(f"{self.__name__} is a module: call one of {', '.join(names)}")
 
 
 def shows_names(module: ModuleType) -> None:
@@ -62,6 +72,8 @@ def shows_names(module: ModuleType) -> None:
         hint = "" if name.startswith("_") else did_you_mean(name, names)
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{hint}")
 
+    if type(module) is ModuleType:
+        module.__class__ = _Hinting
     inside.update({"__dir__": lambda: [*names], "__getattr__": inside.get("__getattr__", unknown)})
     for one in names:
         if isinstance(inside.get(one), ModuleType):
@@ -77,6 +89,33 @@ def hinting(hints: Mapping[str, str]) -> Callable[[object, str], object]:
         raise AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
 
     return unknown
+
+
+def told_names(function: Callable[P, Answer], beside: str = "") -> Callable[P, Answer]:
+    """Let a function refuse arguments that it does not take with the one that was probably meant, or all names.
+
+    One with `**keywords` refuses its own.
+    """
+    known = inspect.signature(function).parameters
+    takes_any = cast("FunctionType", inspect.unwrap(function)).__code__.co_flags & inspect.CO_VARKEYWORDS
+    own = [name for name, one in known.items() if name != "self" and one.kind is not one.VAR_KEYWORD]
+    places = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values())
+    unnamed = places - ("self" in known)
+
+    @wraps(function)
+    def call(*given: P.args, **named: P.kwargs) -> Answer:
+        if len(given) > places:
+            raise too_many(function.__name__, unnamed, own, beside)
+        if not takes_any:
+            refuse_unknown(named, known)
+        return function(*given, **named)
+
+    return call
+
+
+def too_many(name: str, places: int, names: Iterable[str], beside: str = "") -> TypeError:
+    """What says that arguments were given without names which have one."""
+    return TypeError(f"{name} takes {places or 'no'} arguments without names; their names: {', '.join(names)}{beside}")
 
 
 def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], targets: tuple[str, ...] = ()) -> None:

@@ -18,7 +18,7 @@ from fastacct.core.inputs import SHARE, Domain, as_choice, as_number
 from fastacct.core.kept import Guarded
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.search import boundary
-from fastacct.core.words import hinting
+from fastacct.core.words import hinting, told_names
 from fastacct.epsilon import epsilon
 from fastacct.ledger.filters import ENDLESS, UNIT, Filter
 from fastacct.ledger.state import checksum, decoded, encoded
@@ -126,6 +126,7 @@ class Accountant(Guarded):
     if not TYPE_CHECKING:
         __getattr__ = hinting(_HINTS)
 
+    @told_names
     def __init__(
         self,
         epsilon: float | None = None,

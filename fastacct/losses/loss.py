@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
@@ -37,6 +37,11 @@ _RULES: Final = ((0.02, 6), (0.05, 7), (0.1, 8), (1.0, 18))
 CHUNK: Final = 1 << 12
 """... and how many are evaluated at once: what a processor keeps near, and so short a stretch that few components of a
 mixture matter there."""
+
+LEAST_TAIL: Final = 1e-299
+"""The least mass that can be left out."""
+PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
+"""Tilts apart, times a standard deviation, of which Chernoff's bound takes the best."""
 
 
 class OutOfReachError(ValueError):
@@ -217,6 +222,10 @@ class Pair:
         """The losses of one direction."""
         return self.remove if direction == "remove" else self.add
 
+    def given(self, deltas_of: Callable[..., tuple[Cells, Cells]]) -> Pair:
+        """The pair where deltas of other jobs are known: itself, where it needs none."""
+        return self
+
     @property
     def is_nothing(self) -> bool:
         """Whether nothing is released."""
@@ -308,6 +317,17 @@ def composed(one: _Whole, count: int, product: Callable[[_Whole, _Whole], _Whole
     return whole
 
 
+def lost_in_all(parts: Iterable[tuple[int, float, float]]) -> float:
+    """Mass of an infinite loss of all releases together, rounded; of each how often, its finite mass and the other."""
+    log_total = log_more = 0.0
+    for count, finite, infinite in parts:
+        if finite + infinite <= 0.0:
+            return 0.0
+        log_total += count * math.log(finite + infinite)
+        log_more += count * math.log1p(infinite / finite) if finite > 0.0 else math.inf
+    return math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
+
+
 def weighted(source: Loss, count: int) -> Weighted:
     """Points that stand for a source, with the logarithms of their masses."""
     loss, mass = source.points()
@@ -347,29 +367,3 @@ def legendre(n_points: int) -> tuple[Cells, Cells]:
             points.append(float(x))
             weights.append(float(2 / ((1 - x * x) * slope * slope)))
     return np.array(points), np.array(weights)
-
-
-class Saddle(NamedTuple):
-    """A tilt, the epsilon for which it is best, and a guess of log delta there (saddle-point approximation)."""
-
-    tilt: float
-    epsilon: float
-    log_delta: float
-
-
-def saddle_at(parts: Sequence[Weighted], tilt: float) -> Saddle:
-    """The saddle point of a tilt; epsilon rises with it, and log delta falls."""
-    moment = log_moment(parts, tilt)
-    epsilon = moment.mean - 1.0 / tilt - 1.0 / (1.0 + tilt)
-    curvature = moment.variance + tilt**-2.0 + (1.0 + tilt) ** -2.0
-    exponent = moment.value - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
-    return Saddle(tilt, epsilon, exponent - 0.5 * math.log(2.0 * math.pi * curvature))
-
-
-def saddle_after(parts: Sequence[Weighted], is_before: Callable[[Saddle], bool]) -> Saddle:
-    """The saddle point where a condition of smaller tilts ends: by bisection, log tilt to 3 digits, in [-18, 60]."""
-    low, high = -18.0, 60.0
-    for _ in range(15):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if is_before(saddle_at(parts, math.exp(middle))) else (low, middle)
-    return saddle_at(parts, math.exp(0.5 * (low + high)))

@@ -13,10 +13,6 @@ from fastacct.core.record import Record
 from fastacct.losses.loss import Loss, OutOfReachError, log_moment, weighted
 
 _MOST_POINTS: Final = 1 << 23
-_HEAVY: Final = 0.3
-"""A cell with this part of all mass decides where the grid lies ..."""
-_MOST_MOVES: Final = 3
-"""... and moves it so often."""
 _LIGHT: Final = 1e-285
 """Products of smaller masses with small numbers have no relative accuracy."""
 _NEAR: Final = 10.0
@@ -196,7 +192,7 @@ def _cells(
 ) -> _Cells:
     """Of the losses between two ends; what is below is in the first cell, or cut."""
     anchor = source.anchor
-    for attempt in range(_MOST_MOVES + 1):
+    for attempt in range(4):
         origin, n = _grid(*ends, 0.0 if anchor is None else anchor, spacing)
         error = 2.0 * ROUNDING * (abs(origin) + (n + 1) * spacing)
         # from below, what rounding puts a little before a point is at it
@@ -204,7 +200,8 @@ def _cells(
         edges = np.append(-1e300, points) if is_cut else points
         mass, excess, slip = source.masses(edges, tail, side)
         heavy = int(np.argmax(mass[is_cut:]))
-        if source.anchor is not None or attempt == _MOST_MOVES or not mass[heavy + is_cut] > _HEAVY * mass.sum():
+        # a cell with so much of all mass decides where the grid lies
+        if source.anchor is not None or attempt == 3 or not mass[heavy + is_cut] > 0.3 * mass.sum():
             break
         anchor = _mean_near(points, spacing, mass[is_cut:], excess[is_cut:], heavy, is_first=attempt == 0)
     cut, mass, excess = float(mass[0]) * is_cut, mass[is_cut:], excess[is_cut:]

@@ -12,13 +12,12 @@ import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
-from fastacct.losses.loss import CHUNK, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
+from fastacct.losses.loss import CHUNK, LEAST_TAIL, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 
 Weights = dict[float, float]
 """Of the components of a mixture, by mean."""
 
 _MAX_SPREAD: Final = 1e5
-SMALLEST_TAIL: Final = 1e-299
 _MOST_PANELS: Final = 4e6
 _SMALL: Final = 60.0
 """A term smaller by this many units of its logarithm than another one is less than 1e-26 of their sum."""
@@ -35,7 +34,7 @@ def check_spread(spread: float) -> None:
 @lru_cache(maxsize=256)
 def normal_reach(tail: float) -> float:
     """Standard deviations outside which any normal distribution has a mass of at most `tail`."""
-    log_tail = math.log(min(0.5, max(tail, SMALLEST_TAIL)))
+    log_tail = math.log(min(0.5, max(tail, LEAST_TAIL)))
     reach = 1.0
     while -0.5 * reach * reach - math.log(reach * 1.25) > log_tail:  # 2 phi(x)/x <= exp(-x^2/2) / (1.25 x)
         reach += 0.25
@@ -66,7 +65,7 @@ class GaussianMixtures(Loss):
 
     def outside(self, tail: float) -> tuple[float, float]:
         """Both tails of every component, at the supremum of the loss."""
-        missing = max(tail, SMALLEST_TAIL) * (1.0 + 1e-12)
+        missing = max(tail, LEAST_TAIL) * (1.0 + 1e-12)
         if self.q[-1] == 0.0:
             return missing, math.inf
         value = math.log(self.p[-1] / self.q[-1])

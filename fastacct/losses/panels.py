@@ -16,8 +16,8 @@ import numpy as np
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
-from fastacct.losses.loss import NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
-from fastacct.losses.mixture import SMALLEST_TAIL, check_spread, normal_reach
+from fastacct.losses.loss import LEAST_TAIL, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
+from fastacct.losses.mixture import check_spread, normal_reach
 from fastacct.losses.pieces import NO_ATOMS, NO_PANELS, Lost, Pieces, atom_rows, log_sample, sample_rounding
 
 _FURTHEST: Final = 38.0
@@ -71,7 +71,7 @@ def _panel(mu: float, rate: float, low: float, *, turned: bool) -> list[float]:
 
 
 def _gone(mass: float = 0.0) -> Lost:
-    return Lost((0.0, mass + SMALLEST_TAIL), (0.0, mass + SMALLEST_TAIL))
+    return Lost((0.0, mass + LEAST_TAIL), (0.0, mass + LEAST_TAIL))
 
 
 def sampled_pieces(mu: float, rate: float) -> Pieces:
@@ -195,7 +195,7 @@ class _PiecesLoss(Loss):
     def outside(self, tail: float) -> tuple[float, float]:
         """Both tails of every Gaussian density."""
         is_curved = self._panels[0].curve > 0.0
-        return (4.0 * max(tail, SMALLEST_TAIL), math.inf) if is_curved else (0.0, -math.inf)
+        return (4.0 * max(tail, LEAST_TAIL), math.inf) if is_curved else (0.0, -math.inf)
 
     def without_rare(self, tail: float, *, is_upper: bool) -> Loss:
         """Without parts that are hardly ever drawn, whose weights P and Q share."""

@@ -21,6 +21,7 @@ from fastacct.core.inputs import TINY, UNIT, Cells, Reals, as_number, unwrap
 from fastacct.core.kept import kept_by_argument
 from fastacct.core.relations import SAMPLED, Relation, both_ways, sensitivity
 from fastacct.core.rounding import float_above
+from fastacct.core.words import told_names
 from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
 from fastacct.losses.loss import NOTHING, OutOfReachError, Pair
 from fastacct.mechanisms.base import (
@@ -193,6 +194,7 @@ class Mechanism(Refusals):
         members = int(as_number("size", size, AT_LEAST_ONE))
         return self if members == 1 else self.group_exactly(members) or Grouped(self, members)
 
+    @told_names
     def poisson(self, sample_rate: Reals) -> Mechanism:
         """The same mechanism on a random batch: every record takes part with probability `sample_rate`."""
         return PoissonSampled(self, sample_rate)

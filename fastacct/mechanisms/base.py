@@ -158,6 +158,7 @@ OF_A_JOB: Final = {
     **{name: f"write fastacct.{name}(job, ...)" for name in _ASKED},
     **dict.fromkeys(("compose", "repeat", "self_compose"), "write job + other, job * count"),
     **dict.fromkeys(("sample", "subsample", "amplify"), "write .poisson(sample_rate)"),
+    **dict.fromkeys(("steps", "mechanisms", "items", "keys", "values"), "a job's blocks are {mechanism: count}"),
     "plot": "write fastacct.plot.tradeoff(job)",
     "calibrate": "write fastacct.calibrate(lambda x: ..., epsilon=..., delta=...)",
 }
@@ -171,13 +172,22 @@ def _is_replaced(value: object) -> bool:
     return bool(getattr(value, "is_replaced", False))
 
 
-class Value(Compared):
-    """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
+class Composed:
+    """What `+` and `*` compose, and nothing else does."""
 
-    __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
+    __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * process is one process
 
     if not TYPE_CHECKING:
         __getattr__ = hinting(OF_A_JOB)
+
+        def __pow__(self, other):
+            raise TypeError("jobs add up: write job + other, or job * count")
+
+        __matmul__ = __sub__ = __truediv__ = __or__ = __and__ = __pow__
+
+
+class Value(Composed, Compared):
+    """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
 
     @cached
     def is_replaced(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from fastacct.core.inputs import COUNT, NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_choice, as_number, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import multiplied_up
+from fastacct.core.words import told_names
 from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms import error
@@ -75,6 +76,7 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, has_groups=True):
         together = Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape)))
         return together.marked(any(mechanism.is_replaced for mechanism, _ in others)).poisson(rate)
 
+    @told_names
     def poisson(
         self, sample_rate: Reals, *, at_most: Reals | None = None, records: Reals | None = None, draws: int = 1
     ) -> Mechanism:
@@ -92,20 +94,24 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, has_groups=True):
             raise ValueError(f"draws = {draws!r}: several samples of bounded size with one noise are not known")
         return TruncatedPoisson(self, sample_rate, at_most, records)
 
+    @told_names
     def fixed_size(self, batch_size: Reals, records: Reals) -> FixedSizeBatch:
         """On a batch of `batch_size` of the `records`, drawn without replacement."""
         return FixedSizeBatch(self, batch_size, records)
 
+    @told_names
     def with_replacement(self, draws: Reals, records: Reals) -> WithReplacement:
         """On `draws` independent draws from the `records`."""
         return WithReplacement(self, draws, records)
 
+    @told_names
     def allocation(
         self, steps: Reals, *, epochs: Reals = 1.0, bins: str = "fresh", selected: Reals = 1.0
     ) -> RandomAllocation:
         """In one random step of the `steps` of an epoch, or in `selected`; bins="persistent": the same in all."""
         return RandomAllocation(self, steps, _epochs(bins, epochs, "allocation"), selected)
 
+    @told_names
     def shuffled(self, steps: Reals, *, epochs: Reals = 1.0, bins: str = "fresh") -> Shuffled:
         """In one step of an epoch, by a random order of all records; bins="persistent": one for all `epochs`."""
         return Shuffled(self, steps, _epochs(bins, epochs, "shuffled"))

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells, Domain, as_number
-from fastacct.core.kept import kept_by_argument
+from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import ALL, SAMPLED, Relation, both_ways
 from fastacct.core.rounding import at_least
+from fastacct.losses.curve import of_deltas
 from fastacct.losses.divergence import ORDERS, unknown
-from fastacct.losses.loss import NOTHING, Pair
+from fastacct.losses.loss import NOTHING, Bracket, OutOfReachError, Pair
 from fastacct.losses.total import total_losses
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import DeltaOf, Process
+from fastacct.samplers.poisson import sample
 
 _MEAN: Final = Domain(1.0, 1e15)
 _ROUNDS: Final = 3
@@ -115,8 +118,10 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
 
     **Guarantee.** That of the job, which is evaluated in its place where nothing is sampled.  A record that is drawn
     takes part in every release, as a client does in all that a round of federated learning releases.  Losses of a
-    sample are rounded to a lattice of 16,384 points to either side.  The bounds are about 1e-4 of themselves apart.
-    Releases may depend on what earlier ones of the same sample have shown.  A sample has at most 1,000 releases.  Where
+    sample are read off the job's certified deltas.  The bounds are about 1e-5 of themselves apart.  Where these deltas
+    are not known well (discrete noise that is sampled within a sample), losses are rounded to a lattice, for at most
+    1,000 releases, and bounds are up to 1e-2 apart.  Releases may depend on what earlier ones of the same sample have
+    shown.  Where
     losses are not known, Rényi divergences are sampled.
 
     Parameters
@@ -158,7 +163,7 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
         some = [(pair, int(n)) for pair, n in found if pair is not None and not pair.is_nothing]
         if any(pair is None for pair, _ in found):
             return None
-        return total_losses(some) if some else NOTHING
+        return _Whole(self.job, relation, some) if some else NOTHING
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return self.divergence_given(orders, relation, None)
@@ -174,6 +179,45 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
 
 
 Process.together = Together
+
+
+class _Whole(Pair):
+    """Of all releases of a job: by their curve where its deltas are known, else rounded to a lattice."""
+
+    def __init__(self, job: Process, relation: Relation, parts: Sequence[tuple[Pair, int]], rate: float = 1.0) -> None:
+        self._asked, self._parts, self._rate = (job, relation), parts, rate
+
+    @cached
+    def _rounded(self) -> Pair:
+        """On a lattice."""
+        whole = total_losses(self._parts)
+        return whole if self._rate == 1.0 else sample(whole, self._rate)
+
+    @cached
+    def remove(self) -> Bracket:
+        """P against Q."""
+        return self._rounded.remove
+
+    @cached
+    def add(self) -> Bracket:
+        """Q against P."""
+        return self._rounded.add
+
+    def sampled(self, rate: float) -> Pair:
+        return _Whole(*self._asked, self._parts, rate)
+
+    def given(self, deltas_of: Callable[..., tuple[Cells, Cells]]) -> Pair:
+        known = _by_curve(*self._asked, deltas_of)
+        return self if known is None else known if self._rate == 1.0 else sample(known, self._rate)
+
+
+@lru_cache(maxsize=16)
+def _by_curve(job: Process, relation: Relation, deltas_of: Callable[..., tuple[Cells, Cells]]) -> Pair | None:
+    """Kept for other rates and counts; None where deltas are not known well, or do not say all of it."""
+    try:
+        return of_deltas(partial(deltas_of, job, relation))
+    except OutOfReachError:
+        return None
 
 
 class RepeatedSelection(Mechanism):

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from fastacct.core.html import table
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
-from fastacct.core.words import hinting
-from fastacct.mechanisms.base import OF_A_JOB, Count, Run, SampledGaussian, Value, are_proper, frozen
+from fastacct.core.words import told_names
+from fastacct.mechanisms.base import Composed, Count, Run, SampledGaussian, Value, are_proper, frozen
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -29,8 +29,6 @@ _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
 _SHOWN: Final = ("blocks", "decompose", "group", "poisson", "shape", "tight", "together", "unsampled")
 """What a person does with a job, and completion shows."""
 _MOST_ALTERNATIVES: Final = 64
-_NO_RUN: Final[Run] = np.asarray(1.0), np.asarray(0.0), np.asarray(0.0)
-"""Of a job that releases nothing."""
 _Key = TypeVar("_Key", bound=Hashable)
 _Fact = TypeVar("_Fact")
 Index = NDArray[np.intp]
@@ -58,7 +56,8 @@ class Sampled(NamedTuple):
     @property
     def run(self) -> Run | None:
         """The only one, in arrays that broadcast; None if there are several."""
-        return None if len(self.noise) > 1 else next(self._rows(), _NO_RUN)
+        nothing = np.asarray(1.0), np.asarray(0.0), np.asarray(0.0)
+        return None if len(self.noise) > 1 else next(self._rows(), nothing)
 
     @property
     def runs(self) -> list[Run]:
@@ -78,7 +77,7 @@ class Sampled(NamedTuple):
         return noise, rate, count
 
 
-class Process:
+class Process(Composed):
     """A composition: `step * 1000 + other * 3`.
 
     **Guarantee.** Mechanisms may be chosen adaptively as long as the table is fixed in advance.  Equal mechanisms are
@@ -103,7 +102,6 @@ class Process:
     (True, 102)
     """
 
-    __array_ufunc__ = None  # numpy.array([10, 20]) * process is one process
     together: ClassVar[Callable[[Process], Mechanism]]
     """All releases as one mechanism, which is made of processes: mechanisms/nested.py says so."""
 
@@ -238,10 +236,12 @@ class Process:
         """The same process on the whole data set, whose losses are never smaller."""
         return Process((mechanism.unsampled(), count) for mechanism, count in self)
 
+    @told_names
     def group(self, size: int) -> Process:
         """The same process, for `size` records that change together in every step."""
         return Process((mechanism.group(size), count) for mechanism, count in self)
 
+    @told_names
     def poisson(self, sample_rate: Reals) -> Mechanism:
         """All of the process on one Poisson sample: a record that is drawn takes part in every release.
 
@@ -298,9 +298,6 @@ class Process:
 
     def __dir__(self) -> list[str]:
         return [*_SHOWN]
-
-    if not TYPE_CHECKING:
-        __getattr__ = hinting(OF_A_JOB)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Process):
@@ -371,7 +368,7 @@ def _joined(read: list[tuple[Mechanism, Cells]]) -> dict[Mechanism, Cells]:
 def _entry(item: object) -> tuple[Mechanism, Cells]:
     """A mechanism and its count, checked."""
     if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Value):
-        raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
+        raise TypeError(f"a process is made of (mechanism, count), not {item!r}: or write job + other * count")
     if isinstance(item[1], Value | Process):
         raise TypeError(f"count must be a whole number, not {item[1]!r}")
     return cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT, may_be_empty=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fastacct.core.inputs import COUNT, POSITIVE, as_number
+from fastacct.core.words import told_names
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.error import ErrorLaw
 
 
+@told_names
 def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float = 1, **about: object) -> ErrorLaw:
     """The distribution of the error of one release: its mean square, tail and quantiles.
 

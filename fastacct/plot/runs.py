@@ -138,7 +138,7 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
 
 
 def epsilon_over_epochs(
-    noise_multiplier: Sequence[float],
+    noise_multiplier: float | Sequence[float],
     *,
     records: int,
     batch_size: int,
@@ -157,11 +157,14 @@ def epsilon_over_epochs(
     >>> figure = epsilon_over_epochs([0.8, 1.0], records=50_000, batch_size=512, epochs=[1, 10, 100], delta=1e-5)
     """
     refused(run, ("sample_rate", "steps", "history", "accountant"), "a picture over epochs: do not give {}")
+    if np.ndim(epochs) == 0:
+        raise TypeError(f"epochs = {epochs!r}: a picture over epochs takes several, as range(1, 31)")
     axis, seen, notes = panel(axis), [], []
     x = np.sort(np.asarray(epochs, dtype=np.float64))
     sizes: _Keywords = {"records": records, "batch_size": batch_size, "epochs": x, "delta": delta, **run}
     is_usual = run.get("sampling", "poisson") == "poisson" and run.get("neighbors") != "replace_one"
-    for _, noise, color, dash in styled({repr(one): one for one in noise_multiplier}, "noise_multiplier"):
+    noises = {repr(one): one for one in np.atleast_1d(noise_multiplier).tolist()}
+    for _, noise, color, dash in styled(noises, "noise_multiplier"):
         for accountant, width in ((None, 2.2), (RDP(), 0.8))[: 1 + is_usual]:
             y = dpsgd.epsilon(noise_multiplier=noise, accountant=accountant, **sizes)
             axis.plot(x, y, dash if width > 1.0 else "-", color=color, linewidth=width)
@@ -297,9 +300,11 @@ def tradeoff(
     for name, one, color, dash in styled(jobs_of(jobs, run, "jobs", curve.name_of), "jobs"):
         job = one.job if isinstance(one, curve.Run) else one
         found = np.asarray(tpr_at_fpr(job, np.append(fpr, marks), neighbors=neighbors))
-        axis.plot(fpr, found[: fpr.size], dash, color=color, linewidth=2.2, label=wrapped(name, 2 * _LETTERS))
+        epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors)) if thin else math.inf
+        most = rf"$\varepsilon \leq$ {digits_up(epsilon, 3)}" if epsilon < math.inf else r"no finite $\varepsilon$"
+        told = wrapped(f"{name} ({most})" if thin else name, 2 * _LETTERS)
+        axis.plot(fpr, found[: fpr.size], dash, color=color, linewidth=2.2, label=told)
         if thin:
-            epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
             axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
         for at, tpr in zip(marks.tolist(), found[fpr.size :].tolist(), strict=True):
             axis.plot([at], [tpr], "o", color=color, markersize=4)
@@ -310,7 +315,7 @@ def tradeoff(
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)
     name_axes(axis, "false-positive rate", "true-positive rate (at most)")
-    title = "What an attack can do" + (r" (thin: by $\varepsilon$, $\delta$ alone)" if thin else "")
+    title = "What an attack can do" + (rf" (thin: by $\varepsilon$, $\delta = {power(delta)}$)" if thin else "")
     figure = finished(axis, title, "lower right")
     spread(notes)
     return figure

@@ -32,8 +32,6 @@ TOLERANCE: Final = TIGHT_WIDTH
 """Relative width at which the composition of losses on a grid stops refining."""
 _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
-_MANY: Final = 40
-"""Components of mixtures, of which a grid takes a tenth of a second each, and divergences as much a kind."""
 
 
 class Settings(NamedTuple):
@@ -197,7 +195,8 @@ class CellReader(Guarded):
     @within_reach(False)
     def is_dear(self) -> bool:
         """Whether losses have so many components that they are composed only where nothing else is known."""
-        return "line" in self.settings.rungs and self._line.components(self._index) > _MANY
+        # a grid takes a tenth of a second for each, and divergences as much a kind
+        return "line" in self.settings.rungs and self._line.components(self._index) > 40
 
     @cached
     @within_reach(False)
@@ -220,7 +219,7 @@ class CellReader(Guarded):
         """The losses of everything that releases something."""
         used = []
         for mechanism, count in self.table:
-            pair = mechanism.losses(self.relation)
+            pair = self._line.pair(mechanism)
             if pair is None:
                 raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
             _ = pair.remove, pair.add  # of what is data for a line alone there are no losses one by one

@@ -23,23 +23,15 @@ from fastacct.losses.panels import without
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import merge
-from fastacct.readers.nearby import DELTA, EPSILON, LOG_DELTA, THRESHOLD, TOP, Change, Reading, status_within, through
+from fastacct.readers.nearby import EPSILON, THRESHOLD, Change, Reading, status_within, through
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data, Directions, Quantity
 
 ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
 CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
-_CKS: Final = _kernels.Conversion.CANONNE_KAMATH_STEINKE
-_FAR: Final = 30.0
-"""Beyond so many standard deviations a component that is hardly ever drawn may be left out ..."""
 _HARDLY: Final = 30
-"""... where all of them together have at most 10^-this weight ..."""
-_NEARER: Final = 6.0
-_OF_DELTA: Final = 1e-10
-"""... and beyond these, where a delta is asked for of which they are this part at most."""
-_MOST_SQUARES: Final = 2.5e5
-"""Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
+"""Components far out are left out that have at most 10^-this weight, whatever is asked."""
 _NO_DATA: Final = columns(())
 
 
@@ -53,12 +45,10 @@ class CellJob(NamedTuple):
 
     columns: _Columns
     """Counts, noises, numbers of components of P and of Q; weights and means of all components."""
-    runs: Run | None = None
-    """Noise, rate and count, where all are sampled Gaussians."""
     shift: float = 0.0
     """By how much the rounding of weights may move epsilon."""
     alone: Run | None = None
-    """Those of one sampled Gaussian that a cell of the vectorised kernel can hold."""
+    """Noise, rate and count of one sampled Gaussian that a cell of the vectorised kernel can hold."""
     is_plain: bool = False
     near: Callable[[int], tuple[CellJob, float]] | None = None
     """The job without components far out of at most 10^-this weight, and the chance that a step draws one of them."""
@@ -79,7 +69,8 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
     """A pair without the components that are far out and hardly ever drawn, and their weight, on the heavier side: of P
     on the right, of Q on the left, where the other side has none, so that the loss still increases."""
     sides, lost, most = [], 0.0, 10.0**-hardly
-    far = (_FAR if hardly == _HARDLY else _NEARER) * pair.noise
+    # of which little is left out, from 30 standard deviations on
+    far = (30.0 if hardly == _HARDLY else 6.0) * pair.noise
     for side, other, out in ((pair.p, pair.q, 1.0), (pair.q, pair.p, -1.0)):
         gone, shared, kept = 0.0, {mean for _, mean in other}, list(side)
         kept.sort(key=itemgetter(1), reverse=out < 0.0)  # by mean
@@ -93,7 +84,7 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
 def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:
     """The job of these mixtures and losses, how often each."""
     table = _merged(mixtures, data)
-    count, noise, _, n_q, weight, mean = given = _columns(table)
+    count, noise, *_, weight, mean = given = _columns(table)
     job = CellJob(
         given,
         shift=sum(4.0 * count * pair.rounding for pair, count in table),
@@ -104,12 +95,9 @@ def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()
         job = job._replace(near=cache(partial(_without, table, data)))
     if data:
         return _with_data(job, data, 0.0 if table else spacing_of(data))
-    if n_q.any():
-        return job
     if len(table) == 1 and table[0][0].is_sampled:
-        run = noise / mean, weight, count
-        return job._replace(runs=run, alone=run)
-    return job._replace(runs=(np.nextafter(noise / mean, 0.0), weight, count))
+        return job._replace(alone=(noise / mean, weight, count))
+    return job
 
 
 def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:
@@ -200,17 +188,15 @@ def _read(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
     e^s delta'(eps - s), s = 2 r times the number of steps; and the same the other way round.
     """
     if job.shift == 0.0:
-        reading = _call(job, target, what, directions)
-    else:
-        sides = (Change(0.0, shift, shift) for shift in (job.shift, -job.shift))
-        reading = through(lambda near, kind: _call(job, near, kind, directions), target, what, *sides)
-    return _with_fallback(reading, job.runs, target[0], what) if job.runs else reading
+        return _call(job, target, what, directions)
+    sides = (Change(0.0, shift, shift) for shift in (job.shift, -job.shift))
+    return through(lambda near, kind: _call(job, near, kind, directions), target, what, *sides)
 
 
 def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
     """The kernel, asked each number once, in an order in which neighbours share a line."""
     parts = job.columns[2] + job.columns[3]
-    if float(parts @ parts.astype(float)) > _MOST_SQUARES:
+    if float(parts @ parts.astype(float)) > 2.5e5:  # a target takes about 0.03 ms for each
         return Reading.nothing(target[0], what)
     points, places = np.unique(target, return_inverse=True)
     (up, down), out = places.reshape(target.shape), Reading.empty(points.size)
@@ -233,7 +219,7 @@ def _without_far(
     """Bounds by the components that do not reach far out; by all of them, where these are not tight."""
     out, digits = Reading.nothing(target[0], what), np.full(target[0].shape, _HARDLY)
     if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
-        least = np.maximum(target[0] * _OF_DELTA / job.steps, 10.0**-_HARDLY)
+        least = np.maximum(target[0] * 1e-10 / job.steps, 10.0**-_HARDLY)  # a small part of delta
         digits = np.ceil(-np.log10(least)).astype(np.int64)
     is_all = np.zeros(digits.shape, dtype=np.bool_)
     for hardly in np.unique(digits).tolist():
@@ -254,20 +240,3 @@ def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directio
     if lost == 0.0:
         return _read(near, target, what, directions)
     return through(lambda easier, kind: _read(near, easier, kind, directions), target, what, Change(gained=lost))
-
-
-def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -> Reading:
-    """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
-    lost = (reading.upper >= TOP[what]) & ((target > 0.0) | (what != EPSILON))
-    if not lost.any():
-        return reading
-    at = np.ascontiguousarray(target[lost])
-    value, order, status = np.empty(at.size), np.empty(at.size), np.empty(at.size, dtype=np.uint8)
-    quantity = EPSILON if what == EPSILON else DELTA
-    _kernels.renyi_of_history(*runs, at, value, order, status, quantity=quantity, conversion=_CKS)
-    if what == LOG_DELTA:
-        value = np.log(value) + 8.0 * ROUNDING * (1.0 - np.log(value))
-    upper = reading.upper.copy()
-    upper[lost] = np.minimum(value, TOP[what])
-    codes = np.where(lost & (upper < TOP[what]), Status.LOOSE, reading.status).astype(np.uint8)
-    return reading._replace(upper=upper, status=codes)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
-from fastacct.core.kept import cached
-from fastacct.core.relations import Relation
+from fastacct.core.kept import cached, kept_by_argument
+from fastacct.core.relations import Direction, Relation
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
@@ -25,7 +25,7 @@ from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
 from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, job_of, read_run
 from fastacct.readers.infinite import read_whole
-from fastacct.readers.nearby import BOTTOM, EPSILON, Reading, status_within
+from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, Reading, status_within
 from fastacct.readers.reach import within_reach
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
 Index = NDArray[np.intp]
-
-
 REVERSE: Final = {ADD: REMOVE, REMOVE: ADD, BOTH: BOTH}
 
 
@@ -55,7 +53,6 @@ class Contour:
         self.relation = relation
         self.process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
-        self._pairs: dict[Mechanism, Pair | None] = {}
 
     @property
     def is_gaussian(self) -> bool:
@@ -97,22 +94,21 @@ class Contour:
         """Whether some losses are known by two pairs, one from above and one from below."""
         if self._columns is not None:
             return False
-        return any(isinstance(self._pair(mechanism), Apart) for cell in self._cells for mechanism, _ in cell)
+        return any(isinstance(self.pair(mechanism), Apart) for cell in self._cells for mechanism, _ in cell)
 
-    def _pair(self, mechanism: Mechanism) -> Pair | None:
+    @kept_by_argument
+    def pair(self, mechanism: Mechanism) -> Pair | None:
         """The losses of a mechanism, made once."""
-        if mechanism not in self._pairs:
-            self._pairs[mechanism] = mechanism.losses(self.relation)
-        return self._pairs[mechanism]
+        return losses_of(mechanism, self.relation)
 
     def read_cell(
-        self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False
+        self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False, way: Directions | None = None
     ) -> tuple[Reading, NDArray[np.bool_]]:
-        """Bounds of one cell, and where they are all that is known of its losses; an error where some are neither
-        mixtures nor data.  only_upper: of two pairs the one above alone."""
+        """Bounds of one cell, of all its directions or of one, and where they are all that is known of its losses; an
+        error where some are neither mixtures nor data.  only_upper: of two pairs the one above alone."""
         _kernels.begin()
         try:
-            return self._read(cell, target, what, self.directions, only_upper and self.is_apart)
+            return self._read(cell, target, what, self.directions if way is None else way, only_upper and self.is_apart)
         finally:
             _kernels.end()
 
@@ -159,7 +155,7 @@ class Contour:
             return None
         noise, rate, count = columns
         single, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
-        return CellJob((count, noise, single, none, rate, np.ones(noise.size)), columns)
+        return CellJob((count, noise, single, none, rate, np.ones(noise.size)))
 
     def _losses(self, cell: int, below: bool) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
         """Mixtures and losses that are data of one cell."""
@@ -178,7 +174,7 @@ class Contour:
 
     def _loss(self, mechanism: Mechanism, below: bool) -> Mixture | Pieces | None:
         """What the kernels read of a mechanism; None where nothing is released."""
-        pair = self._pair(mechanism)
+        pair = self.pair(mechanism)
         if pair is None:
             raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
         if isinstance(pair, Apart):
@@ -218,6 +214,19 @@ class Contour:
 
         in_pieces(len(pieces), threads, work)
         return out
+
+
+def losses_of(mechanism: Mechanism, relation: Relation) -> Pair | None:
+    """The losses of a mechanism; where they need deltas of another job, with those of its line."""
+    pair = mechanism.losses(relation)
+    return pair if pair is None else pair.given(_deltas)
+
+
+def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
+    """Bounds of the deltas of a job in one direction, where its own losses are known."""
+    if (line := Contour.of(job.decompose(relation), relation)).is_apart:
+        raise OutOfReachError("a curve is not known better than the losses are")
+    return line.read_cell(0, epsilon, DELTA, way=kernel_directions(direction))[0][:2]
 
 
 def _is_narrow(reading: Reading) -> bool:

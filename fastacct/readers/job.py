@@ -23,8 +23,6 @@ from fastacct.readers.reach import within_reach
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
-_NEARLY: Final = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)
-"""For a lower end that is far below the upper one."""
 
 
 class Ask(NamedTuple):
@@ -73,7 +71,8 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """Bounds of a job from above, and from below what is proved of a part of it."""
     whole = part.decompose(ask.relation)
     has_several = any(m.alternatives() for m, _ in whole)
-    known = exact(part, ask) if has_several else by_cells(whole, ask, _NEARLY)
+    nearly = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)  # the lower end is far below the upper one
+    known = exact(part, ask) if has_several else by_cells(whole, ask, nearly)
     lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(known.lower), np.ravel(bounds.upper)))
     status = status_within(lower, upper, WHAT[ask.quantity])
     return Bounds(lower, upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))

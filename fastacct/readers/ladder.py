@@ -217,7 +217,8 @@ def _quick(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Divergences at the best order."""
-    _refuse_mixtures(cell, one)
+    if len(cell.table) < 2 or not cell.process.sampled(cell.relation):  # the line of one has asked them
+        _refuse_mixtures(cell, one)
     if one.quantity == "epsilon":
         upper = cell.renyi.epsilon(one.target, one.upper)
     else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from functools import cache
 from typing import Final, Literal
@@ -24,7 +25,6 @@ _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
 _PLACES: Final = [-710.0, *(-place for place in _TRIED[::-1]), 0.0, *_TRIED, 710.0]
 """Epsilons, of flat lines negative, between which each rate looks for its own: a Fibonacci number of steps, of which
 the ends are not asked."""
-_FIBONACCI: Final = ((13, 21), (8, 13), (5, 8), (3, 5), (2, 3), (1, 2))
 _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
 _BESIDE: Final = (0.0, 1e-3, -1e-3, 0.0)
@@ -157,9 +157,9 @@ class _Search:
         """Whether some epsilon says something, after a Fibonacci search: on the side of the rate, or on the other."""
         for is_steep in (self.fpr < 0.5, self.fpr >= 0.5):
             self.is_steep, first = is_steep, 0
-            for one, other in _FIBONACCI:
-                if self.odds(_PLACES[first + one]) >= self.odds(_PLACES[first + other]):
-                    first += one
+            for one, other in itertools.pairwise((21, 13, 8, 5, 3, 2, 1)):
+                if self.odds(_PLACES[first + other]) >= self.odds(_PLACES[first + one]):
+                    first += other
             if any(fnr > 0.0 for _, fnr, _ in self.known.values()):
                 return True
         return False
@@ -198,8 +198,9 @@ class _Search:
 
     def _between(self, e: list[float], at: int) -> tuple[float, float]:
         """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use."""
-        place = bisect_left(_PLACES, e[at])
-        low, high = e[at - 1] if at else _PLACES[place - 1], (e[at + 1 :] or [*_PLACES, math.inf][place + 1 :])[0]
+        near = 0.01 * abs(e[at])  # a search that has come to a place goes on to the next one
+        low = e[at - 1] if at else _PLACES[bisect_left(_PLACES, e[at] - near) - 1]
+        high = (e[at + 1 :] or [*_PLACES, math.inf][bisect_right(_PLACES, e[at] + near) :])[0]
         return max(low, -_TRIED[-1]), min(high, _TRIED[-1], -math.log(max(self.fpr, 1e-320)))
 
     def _inside(self, epsilon: float, low: float, best: float, high: float) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.search import crossing
-from fastacct.losses.loss import ROUNDING, Atoms, Part
+from fastacct.losses.loss import ROUNDING, Atoms, Part, lost_in_all
 
 MOST_SUMS: Final = 1 << 20
 _SMALLEST: Final = math.log(TINY)
@@ -63,10 +63,12 @@ class _Sums:
         loss, log_mass, size, depth, terms = _summed(used, side)
         # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
         relative = ROUNDING * (16.0 + 8.0 * depth)
-        self._infinite = _infinite(used)
-        if [count for _, count in used] != [1]:
+        if [count for _, count in used] == [1]:
+            self._infinite = used[0][0].infinite
+        else:
+            lost = lost_in_all((n, math.fsum(atoms.mass[atoms.mass > 0.0]), atoms.infinite) for atoms, n in used)
             quantum = 0.0 if is_upper else 2e-323
-            self._infinite = min(1.0, max(0.0, self._infinite * (1.0 + side * relative) - quantum))
+            self._infinite = min(1.0, max(0.0, lost * (1.0 + side * relative) - quantum))
         if is_upper:
             log_mass = np.maximum(log_mass, _SMALLEST)
         else:
@@ -113,19 +115,6 @@ def _summed(parts: Sequence[tuple[Atoms, int]], side: float) -> tuple[Cells, Cel
         size += count * float(np.abs(each).max())
         depth += _log_factorials(count)[-1] * 4.0 + count * float(np.abs(np.log(mass)).max())
     return loss, log_mass, size, depth, terms
-
-
-def _infinite(parts: Sequence[tuple[Atoms, int]]) -> float:
-    """Mass of an infinite loss of all together; of one release as it is."""
-    if [count for _, count in parts] == [1]:
-        return parts[0][0].infinite
-    log_total, log_more = 0.0, 0.0
-    for atoms, count in parts:
-        finite = math.fsum(atoms.mass[atoms.mass > 0.0])
-        whole = finite + atoms.infinite
-        log_total += count * math.log(whole) if whole > 0.0 else -math.inf
-        log_more += count * math.log1p(atoms.infinite / finite) if finite > 0.0 else math.inf
-    return math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
 
 
 def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:

@@ -14,6 +14,7 @@ from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture_moments import mixture_moments
 from fastacct.losses.moments import BETWEEN, moments_between
 from fastacct.losses.pieces import data_moments, pieces_of
+from fastacct.readers.contour import losses_of
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -32,7 +33,7 @@ def moments(parts: Parts, relation: Relation, direction: Direction, s: Cells) ->
     total, size, n = np.zeros((6, s.size)), np.zeros((6, s.size)), 2.0
     for mechanism, count in parts:
         try:
-            rows = _of_pair(mechanism.losses(relation), s, direction == "add")
+            rows = _of_pair(losses_of(mechanism, relation), s, direction == "add")
         except OutOfReachError:
             return None
         if rows is None:

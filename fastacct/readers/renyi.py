@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
@@ -60,12 +61,10 @@ class Renyi:
     def __init__(
         self, cell: Cell, relation: Relation, delta_of: DeltaOf | None, orders: Cells | None, conversion: str
     ) -> None:
-        self._cell = cell
-        self._relation = relation
-        self._delta_of = delta_of
-        self._orders = orders
-        self._conversion = conversion
-        self._kept: dict[bytes, Cells] = {}
+        self._cell, self._orders, self._conversion = cell, orders, conversion
+        self._divergence = lru_cache(64)(
+            lambda orders: cell_divergence(cell, np.frombuffer(orders), relation, delta_of)
+        )
         self.pure_epsilon = cell_pure_epsilon(cell, relation)
         """Sum of pure guarantees, inf where one is missing."""
         self.best_order = math.nan
@@ -86,15 +85,6 @@ class Renyi:
             return -math.inf
         return self._least(lambda a, d: _log_delta_at(d, a, epsilon, self._conversion), 0.0, below)
 
-    def _divergence(self, orders: Cells) -> Cells:
-        key = orders.tobytes()
-        if key not in self._kept:
-            if len(self._kept) > 64:
-                every = next(iter(self._kept))
-                self._kept = {every: self._kept[every]}
-            self._kept[key] = cell_divergence(self._cell, orders, self._relation, self._delta_of)
-        return self._kept[key]
-
     def _least(self, bound: Callable[[Cells, Cells], Cells], worst: float, below: float) -> float:
         """The least value found: every order gives a bound, so the search needs no proof.
 
@@ -106,7 +96,7 @@ class Renyi:
 
         def at(orders: Cells) -> Cells:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                return bound(orders, self._divergence(orders))
+                return bound(orders, self._divergence(orders.tobytes()))
 
         if self._orders is not None:
             values = np.nan_to_num(at(self._orders), nan=worst, posinf=np.inf, neginf=-np.inf)

@@ -11,8 +11,7 @@ from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import ROUNDING
 from fastacct.core.rounding import sum_of
 from fastacct.core.search import crossing
-from fastacct.losses.loss import Bracket, Loss, Part
-from fastacct.losses.mixture import SMALLEST_TAIL
+from fastacct.losses.loss import LEAST_TAIL, Bracket, Loss, Part
 
 
 class Single:
@@ -40,12 +39,12 @@ class Single:
 def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
     """The expectation of (1 - exp(epsilon - loss))_+ under P, each error on the side asked for."""
     side = 1.0 if is_upper else -1.0
-    low, high = loss.extent(SMALLEST_TAIL)
-    missing, where = loss.outside(SMALLEST_TAIL)
+    low, high = loss.extent(LEAST_TAIL)
+    missing, where = loss.outside(LEAST_TAIL)
     beside, total = 1e-9 * (1.0 + abs(epsilon)) + loss.slack, 0.0  # further than rounding
     if epsilon <= high + beside + loss.slack:
         edges = np.array([min(low, epsilon - beside) - 1.0, epsilon - beside, epsilon, max(high, epsilon) + 1.0])
-        mass, excess, slip = loss.masses(edges, SMALLEST_TAIL, side)
+        mass, excess, slip = loss.masses(edges, LEAST_TAIL, side)
         # delta falls by at most the mass above it, times the distance
         away = slip + loss.slack + 4.0 * ROUNDING * abs(epsilon)
         total = float(excess[2] + side * 1.01 * away * (mass[2] + (mass[1] if away + slip < beside else 1.0)))
@@ -64,7 +63,7 @@ def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
     if loss.infinite > delta:
         return math.inf
     side = 1.0 if is_upper else -1.0
-    last = max(0.0, loss.extent(SMALLEST_TAIL)[1] + side * loss.slack)
+    last = max(0.0, loss.extent(LEAST_TAIL)[1] + side * loss.slack)
     if loss.infinite == delta and not is_upper:
         return max(0.0, loss.reached() * (1.0 - 4.0 * ROUNDING))
     if loss.infinite == delta or _delta(loss, last, is_upper) > delta:

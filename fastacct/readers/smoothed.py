@@ -20,7 +20,7 @@ from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
-from fastacct.losses.loss import Atoms, OutOfReachError, Part, composed, log_moment, weighted
+from fastacct.losses.loss import PROBES, Atoms, OutOfReachError, Part, composed, log_moment, weighted
 
 if TYPE_CHECKING:
     from fastacct.readers.grid.reader import Grid
@@ -36,7 +36,6 @@ _HEIGHT: Final = 1.05
 """Of what the Gaussian adds, over the sum of three points: 1.0488 at most."""
 _NEXT_TILT: Final = 1.25
 """Of one tilt to the next."""
-_PROBES: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 _MOST_KEPT: Final = 1 << 21
 """Points of sums, of 32 bytes each, and phases that are in memory together."""
 
@@ -48,6 +47,7 @@ class Smoothed:
 
     def __init__(self, parts: Sequence[Part], grid: Grid, tolerance: float) -> None:
         self._grid, self._tolerance = grid, tolerance
+        self._is_apart = any(part.is_apart for part in parts)
         self._sides = [[(_known(part, is_upper), part.count) for part in parts] for is_upper in (False, True)]
         self._kept: dict[tuple[int, int], tuple[_Sum, _Sum]] = {}
 
@@ -63,36 +63,53 @@ class Smoothed:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
-        ease = 1.0
+        ease, best = 32.0 if self._is_apart else 1.0, None  # two distributions are further apart anyway
         try:
             for _ in range(3):
                 lower, upper = self._sums(self._grid.tilt_at(epsilon), ease)
                 found = judged(lower.below(epsilon), upper.above(epsilon), 1.0)
-                if found.status == Status.TIGHT:
+                own = judged(upper.below(epsilon), found.upper, 1.0) if self._is_apart else found
+                if self._is_enough(own, found):
                     return found
-                ease *= self._less(found, *upper.smooth(epsilon), self._tolerance)
+                best = self._of_two(own, found)
+                ease *= self._less(own, *upper.smooth(epsilon), self._tolerance)
         except ValueError:  # this needs too many points, or there is no such loss
             pass
-        return self._grid.delta(epsilon)
+        return best or self._grid.delta(epsilon)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
+        best = None
         try:
             tilt, place = self._grid.tilt_of(delta)
             ease = max(tilt * place, 1e-3)
             for _ in range(3):
                 lower, upper = self._sums(tilt, ease)
                 slope = -tilt * place
-                low = boundary(lambda at: -excess(lower.below(at), delta), None, "epsilon", start=place, slope=-slope)  # noqa: B023
                 high = boundary(lambda at: excess(upper.above(at), delta), None, "epsilon", start=place, slope=slope)  # noqa: B023
+                low, *own_low = (
+                    boundary(lambda at: -excess(one.below(at), delta), None, "epsilon", start=place, slope=-slope)  # noqa: B023
+                    for one in ((lower, upper) if self._is_apart else (lower,))
+                )
                 found = judged(low, high, math.inf)
-                if found.status == Status.TIGHT:
+                own = judged(own_low[0], high, math.inf) if own_low else found
+                if self._is_enough(own, found):
                     return found
-                ease *= self._less(found, *upper.smooth(high), self._tolerance * tilt * place)
+                best = self._of_two(own, found)
+                ease *= self._less(own, *upper.smooth(high), self._tolerance * tilt * place)
                 tilt, place = self._grid.tilt_at(high), high
         except ValueError:  # this needs too many points, or epsilon is next to 0
             pass
-        return self._grid.epsilon(delta)
+        return best or self._grid.epsilon(delta)
+
+    @staticmethod
+    def _is_enough(own: Found, found: Found) -> bool:
+        """Whether the Gaussian's part is next to nothing, of the answer or of what two distributions are apart."""
+        return own.status == Status.TIGHT or own.upper - own.lower < 0.25 * (found.upper - found.lower)
+
+    def _of_two(self, own: Found, found: Found) -> Found | None:
+        """An answer of two distributions that a finer grid hardly narrows."""
+        return found if self._is_apart and own.upper - own.lower < 0.9 * (found.upper - found.lower) else None
 
     def _less(self, found: Found, low: float, high: float, most: float) -> float:
         """How much smaller the Gaussian's variance has to be: an interval has its width, if it is not that of rounding,
@@ -151,7 +168,7 @@ class _Sum:
         if not all(one.loss.size for one, _ in parts):
             raise OutOfReachError("there is no finite loss")
         width = math.sqrt(log_moment(self._weighted, tilt).variance + variance)
-        self._steps = [float(step) / width for step in _PROBES]
+        self._steps = [float(step) / width for step in PROBES]
         self._here = self._most(tilt)
         self._right = [self._most(tilt + step) for step in self._steps]
         self._left = [self._most(-1.0 - step) for step in self._steps]
@@ -186,7 +203,7 @@ class _Sum:
     def _moments(self, loss: Cells, weight: Cells) -> Wave:
         """The sum of weight exp(i t loss) at all points."""
         total = np.zeros((self._rows, self._columns), dtype=np.complex128)
-        size = _MOST_KEPT // (self._rows + self._columns)
+        size = _together(loss.size)
         for start in range(0, loss.size, size):
             rows, columns = self._phases(loss[start : start + size])
             total += (rows * weight[start : start + size]) @ columns.T
@@ -205,7 +222,7 @@ class _Sum:
             factor = self._moments(one.loss, weight)
             off = float(np.sum(weight * (4.0 * np.abs(tilt * one.loss) + 2.0 * abs(scale) + 48.0)))
             reach = float(np.sum(weight * np.abs(one.loss)))
-            error = ROUNDING * (off + 32.0 + 3.0 * (one.loss.size + reach * t)) * (1.0 + 1e-6) + 1e-300
+            error = ROUNDING * (off + 32.0 + 3.0 * (2.0 * _together(one.loss.size) + reach * t)) * (1.0 + 1e-6) + 1e-300
             most = np.abs(factor) * (1.0 + 1e-14) + error
             log_most += n * np.log(most)
             relative += n * error / most
@@ -271,6 +288,11 @@ class _Sum:
     def _lost(self) -> float:
         """The mass of an infinite loss."""
         return -math.expm1(math.fsum(n * math.log1p(-min(one.infinite, 1.0 - 1e-16)) for one, n in self._parts))
+
+
+def _together(n_atoms: int) -> int:
+    """How many are added up at once, so that no sum has many more terms than the root."""
+    return 64 + math.isqrt(n_atoms)
 
 
 def _geometric(log_first: float, rate: float, rounded: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -127,20 +128,30 @@ def run_in_words(run: Run) -> dict[str, str]:
         listed = [f"{steps} steps with noise multiplier {noise} and sample rate {q}" for noise, q, steps in parts]
         more = [f"{len(listed) - _LISTED} more parts"] if len(listed) > _LISTED else []
         return {"parts": "; ".join(listed[:_LISTED] + more)} | told
-    told["noise"] = f"noise multiplier {as_plain(run['noise_multiplier'])}"
+    told["noise"] = f"noise multiplier {_short(run['noise_multiplier'])}"
     records, batch, epochs = (run.get(name) for name in ("records", "batch_size", "epochs"))
     of = f" of {_grouped(records)} records" if records is not None else ""
     if batch is not None:
         is_expected = sampling in ("poisson", "truncated", "cyclic", "allocation")
         told["batches"] = f"{'expected ' * is_expected}batch size {_grouped(batch)}{of}"
     else:
-        told["batches"] = f"sample rate {as_plain(run['sample_rate'])}{of}"
+        told["batches"] = f"sample rate {_short(run['sample_rate'])}{of}"
     steps = _steps(run, sampling)
-    told["length"] = f"{steps} steps" if epochs is None else f"{as_plain(epochs)} epochs ({steps} steps)"
+    passes = "" if epochs is None else f"{_short(epochs)} epoch{'s' * (epochs != 1)}"
+    told["length"] = f"{passes} ({steps} steps)" if passes else f"{steps} steps"
     for name in COMPANIONS:
         if (value := run.get(name)) is not None:
             told[name] = f"{name.replace('_', ' ')} {as_plain(value)}"
     return told
+
+
+def mechanism_in_words(text: str) -> str:
+    """A mechanism as a paper names it: of `Laplace(noise_multiplier=10.0)`, Laplace mechanism (noise multiplier 10)."""
+    text = text.replace(".poisson(", ", on Poisson samples (")
+    text = re.sub(r"\.([a-z_]+)\(", lambda batch: f", {batch[1].replace('_', ' ')} (", text)
+    text = re.sub(r"\b([A-Z]\w+)\(", lambda kind: re.sub("(?<=[a-z])(?=[A-Z])", " ", kind[1]) + " mechanism (", text)
+    text = re.sub(r"\b[a-z]\w*=", lambda name: name[0][:-1].replace("_", " ") + " ", text)
+    return re.sub(r"(?<=\d)\.0(?![\w.])", "", text)
 
 
 def _steps(run: Run, sampling: str) -> str:
@@ -154,3 +165,8 @@ def _steps(run: Run, sampling: str) -> str:
 
 def _grouped(number: object) -> str:
     return f"{float(cast('float', number)):,.15g}"
+
+
+def _short(number: object) -> str:
+    """All digits; a whole number without its point."""
+    return str(as_plain(number)).removesuffix(".0")

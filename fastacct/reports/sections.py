@@ -8,10 +8,12 @@ from typing import Final, NamedTuple
 
 from fastacct.core.relations import RELATIONS
 from fastacct.core.rounding import digits_down, digits_up
-from fastacct.reports.numbers import KNOWN, REPLACED, SHUFFLED, Numbers
+from fastacct.reports.numbers import KNOWN, REPLACED, SHUFFLED, Numbers, mechanism_in_words
 
 WEAK: Final = 0.9
 """A true-positive rate at 1 % false positives above which a guarantee protects no single record."""
+HALF: Final = 0.5
+"""The same, above which a guarantee is weak."""
 LARGE_DELTA: Final = 0.1
 """Over the number of records: delta should be no larger."""
 _DIGITS: Final = 3
@@ -89,6 +91,13 @@ def owners(n: Numbers) -> str:
 
 
 def verdict(n: Numbers) -> str:
+    """Why the guarantee protects nobody, or that it is weak; empty where it protects."""
+    tpr = n["tpr_at_fpr"][0.01]
+    weak = f"This guarantee is weak: up to {percent(tpr)} of the records that were used may be {_ATTACK}."
+    return void(n) or (weak if tpr > HALF else "")
+
+
+def void(n: Numbers) -> str:
     """Why the guarantee protects nobody; empty where it may."""
     tpr, records = n["tpr_at_fpr"][0.01], n["run"].get("records")
     if n.get("audit", {}).get("refuted"):
@@ -118,11 +127,11 @@ def differ(n: Numbers) -> str:
 
 def summary(n: Numbers) -> str:
     """The guarantee in a sentence, and why it is void if it is."""
-    void = verdict(n)
+    said = verdict(n)
     if n["epsilon"] == math.inf:
-        return void
+        return said
     told = f"ε ≤ {at_most(n['epsilon'])} at δ = {power(n['delta'])}, {differ(n)}"
-    return f"Everything released satisfies (ε, δ)-differential privacy with {told}.{' ' * bool(void)}{void}"
+    return f"Everything released satisfies (ε, δ)-differential privacy with {told}.{' ' * bool(said)}{said}"
 
 
 def meaning(n: Numbers) -> str:
@@ -160,7 +169,8 @@ def released(n: Numbers) -> str:
     """What was run, for a paper: every parameter of a run, or the mechanisms of a job."""
     told = n["told"]
     if not told:
-        parts = (f"{'once' if count == '1' else count + ' times'} {mechanism}" for count, mechanism in n["job"])
+        named = ((count, mechanism_in_words(mechanism)) for count, mechanism in n["job"])
+        parts = (f"{'once' if count == '1' else count + ' times'} the {mechanism}" for count, mechanism in named)
         return f"We release {'; '.join(parts) or 'nothing'}."
     details = [value for name, value in told.items() if name != "sampler"]
     if norm := n["about"].get("clipping_norm"):
@@ -220,8 +230,8 @@ def _about(n: Numbers) -> Section:
 
 def _plain_words(n: Numbers) -> Iterator[str]:
     tpr, records, unit = n["tpr_at_fpr"][0.01], n["run"].get("records"), unit_of(n)
-    if void := verdict(n):
-        yield void
+    if said := verdict(n):
+        yield said
     if tpr < 1.0:
         yield (
             "Someone who sees everything that was released tries to tell which records were used. If they wrongly "
@@ -275,7 +285,7 @@ def _attacks(n: Numbers) -> Section:
 
 
 def _protected(n: Numbers) -> Iterator[str]:
-    if verdict(n):
+    if void(n):
         yield "What is proved holds for each record, also the most unusual one, and is too little to protect it."
     else:
         yield "It protects each record, also the most unusual one."

@@ -26,7 +26,7 @@ from fastacct.core.kept import cached
 from fastacct.core.record import Record
 from fastacct.core.relations import Relation, as_relation, both_ways
 from fastacct.core.version import __version__
-from fastacct.core.words import as_json, as_latex, in_one_line, written_out
+from fastacct.core.words import as_json, as_latex, hinting, in_one_line, written_out
 from fastacct.guarantees import Guarantee, guarantee
 from fastacct.plot.figures import spread
 from fastacct.reports.numbers import FPR, Numbers, numbers_of, run_in_words
@@ -80,6 +80,8 @@ class Report(Record):
     """All numbers, as JSON has them."""
     certificate: Certificate | None = None
     """If one was asked for; `save` it beside the report."""
+    if not TYPE_CHECKING:
+        __getattr__ = hinting({})
 
     @cached
     def sections(self) -> tuple[Section, ...]:
@@ -93,7 +95,7 @@ class Report(Record):
 
     @cached
     def verdict(self) -> str:
-        """Why the guarantee protects nobody: no finite epsilon, or attacks that nearly always succeed; else empty."""
+        """That the guarantee is weak, or protects nobody (no finite epsilon, attacks that succeed); else empty."""
         return verdict(self.numbers)
 
     def part(self, heading: str) -> Section:
@@ -177,8 +179,8 @@ class Report(Record):
 
 def report(
     job: Job | None = None,
+    delta: float | str | None = None,
     *,
-    delta: float | str,
     title: str = "Privacy report",
     subject: str | None = None,
     data_set: str | None = None,
@@ -236,6 +238,8 @@ def report(
     >>> fa.report(**run, delta=1e-6, unit="person", vouched_by="A. Turing").summary.split(", for")[0]
     'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 3.41 at δ = 10⁻⁶'
     """
+    if delta is None:
+        raise TypeError("delta is missing: of what (epsilon, delta) is the report?")
     relation, share = as_relation(run.pop("neighbors", "add_remove")), as_delta(delta, run)
     refused(run, ("accountant",), "a report is exact: give no {}")
     if (job is None) == (not run.keys() - {"records"}):

@@ -26,7 +26,7 @@ from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import PADDING, at_least
-from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
+from fastacct.losses.loss import Apart, Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, log_sample, pieces_of
 
 _FAR: Final = 30.0
@@ -119,6 +119,8 @@ class _SampledPair(Pair):
 
 def sample(pair: Pair, rate: float) -> Pair:
     """Losses of the Poisson sample with 0 < rate < 1."""
+    if isinstance(pair, Apart):
+        return Apart(sample(pair.above, rate), sample(pair.below, rate))
     for base in (pair.remove.upper, pair.remove.lower, pair.add.upper, pair.add.lower):
         if not isinstance(base, Atoms):
             raise OutOfReachError(f"the sample of {type(base).__name__} is not known")

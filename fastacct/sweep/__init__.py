@@ -22,7 +22,7 @@ from fastacct.core.html import table
 from fastacct.core.inputs import DOMAINS, Reals, as_cells, check_memory
 from fastacct.core.labels import labels_of
 from fastacct.core.relations import as_relation
-from fastacct.core.words import did_you_mean, hinting, written_out
+from fastacct.core.words import did_you_mean, hinting, told_names, written_out
 from fastacct.sweep.cost import Estimate, estimate, in_memory
 from fastacct.sweep.grid import FIXED, TARGETS, Grid
 from fastacct.sweep.store import open_sweep, save
@@ -116,6 +116,7 @@ class Sweep(Grid):
         return save(self, path, progress=progress, overwrite=overwrite)
 
 
+@told_names
 def sweep(
     *,
     delta: Reals | str | None = None,

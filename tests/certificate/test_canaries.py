@@ -250,8 +250,25 @@ def test_a_table_of_more_than_everything_is_refused(rows: list[list[str]]) -> No
 
 def test_work_without_an_end_is_given_up(document: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checker, "process_time", itertools.count(0, 100).__next__)
-    with pytest.raises(ValueError, match="ten minutes were not enough"):
+    with pytest.raises(ValueError, match="ten minutes are not enough"):
         checker.proved(json.dumps(document))
+
+
+def test_a_pace_that_is_too_slow_is_refused_after_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checker, "process_time", itertools.count(0.0, 0.5).__next__)
+    assert len(list(checker.paced(range(100)))) == 100
+    slow = checker.paced(range(10**5))
+    with pytest.raises(ValueError, match="ten minutes are not enough"):
+        assert len(list(itertools.islice(slow, 20))) < 20
+
+
+def test_who_has_no_value_to_answer_is_said() -> None:
+    """A zeroed value is answered at random, a removed one not at all; a replaced one is told apart more easily."""
+    job = fa.RandomizedResponse(1.0, 3) * 7
+    zeroed = json.loads(fa.certify(job, delta=1e-6, neighbors="zero_out", digits=2).text)
+    for relation, told in (("add_remove", "who is not there gives no answer"), ("replace_one", "only delta")):
+        with pytest.raises(ValueError, match=told):
+            checker.proved(json.dumps(zeroed | {"relation": relation}))
 
 
 def test_a_key_twice_is_refused(document: dict) -> None:

@@ -1,17 +1,26 @@
 """Certificates: proved numbers beside the engine's interval, and what must not be proved."""
 
 import ast
+import math
+import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from time import process_time
 
+import numpy as np
 import pytest
 
 import fastacct as fa
 from fastacct.certificate import checker
 from fastacct.certificate.describe import releases, text_of
-from fastacct.certificate.search import Direction
+from fastacct.certificate.search import Curve, Direction
+from fastacct.mechanisms.algebra import Grouped, PoissonSampled
+from fastacct.mechanisms.batches import OfGaussian
+from fastacct.testing import examples
 
+PAGE = Path(__file__).parents[2] / "docs" / "certificates.md"
 CHECKER = Path(checker.__file__)
 BATCHES, LINE = CHECKER.with_name("batches.py"), CHECKER.with_name("line.py")
 RUN = fa.Gaussian(1.0408).poisson(0.01024) * 2930
@@ -27,6 +36,7 @@ JOBS = {
     "discrete laplace": (fa.DiscreteLaplace(5.0, 3) * 10, "add_remove"),
     "skellam": (fa.Skellam(25.0) * 10, "replace_one"),
     "response": (fa.RandomizedResponse(0.3, 4) * 30, "replace_one"),
+    "response, zeroed": (fa.RandomizedResponse(0.3, 4) * 30 + fa.Gaussian(5.0), "zero_out"),
     "pure": (fa.PureDP(0.1) * 50, "add_remove"),
     "guarantee": (fa.ApproxDP(0.1, 1e-8) * 30, "add_remove"),
     "sampled guarantee": (fa.ApproxDP(0.5, 1e-8).poisson(0.1) * 30, "add_remove"),
@@ -106,11 +116,42 @@ def test_a_lattice_is_fine_wherever_a_tilt_leads() -> None:
     assert float(found.epsilon) <= 1.00005 * fa.epsilon(rare, delta=1e-8, neighbors="zero_out")
 
 
+def test_atoms_of_several_kinds_lie_near_the_points_of_a_lattice() -> None:
+    """An epsilon next to the largest loss was 1.8e-4 too large: the step suited the largest atoms alone."""
+    job = fa.DiscreteLaplace(17.1, 2) * 3 + fa.Laplace(47.2) * 5
+    found = fa.certify(job, delta=1.9e-12, neighbors="remove")
+    assert float(found.epsilon) <= 1.00002 * fa.epsilon(job, delta=1.9e-12, neighbors="remove")
+
+
+def test_masses_beyond_floats_prove_nothing_and_warn_of_nothing() -> None:
+    with warnings.catch_warnings(action="error"):
+        assert Curve(np.array([-1.0, 0.0, 1.0]), np.full(3, 1e308), 0.0).epsilon(1e-6) == math.inf
+
+
+def test_a_lattice_is_fine_where_one_rare_loss_is_enough() -> None:
+    """Its losses have hardly a mass at any tilt: half of the step once proved more."""
+    job = fa.Gaussian(13.3).with_replacement(27, 1000) * 7
+    document = {"releases": releases(job, "replace_one"), "relation": "replace_one"}
+    direction = Direction(checker, document, "remove", 1.77e-10)
+    direction.measure(1 << 13, "epsilon", 1.77e-10)
+    direction.measure(1 << 14, "epsilon", 1.77e-10)
+    coarse, fine = direction.tried
+    assert fine.number < coarse.number
+
+
 def test_losses_up_to_100_have_the_bits_that_they_cancel() -> None:
     job = fa.Gaussian(0.865).with_replacement(34, 1000) * 4
     direction = Direction(checker, {"releases": releases(job, "remove"), "relation": "remove"}, "remove", 1e-5)
     direction.measure(2048, "epsilon", 1e-5)
     assert direction.tried[0].number < 20.0  # of 128 bits it was infinite: y has 145 of them
+
+
+def test_the_window_is_laid_from_masses_of_losses_that_are_far_out() -> None:
+    """Of 192 bits those of losses above 100 were noise: the window ended at 597, and one epsilon of 18.6 was 700."""
+    job = fa.Gaussian(0.606).with_replacement(19, 1000) * 11
+    direction = Direction(checker, {"releases": releases(job, "remove"), "relation": "remove"}, "remove", 6e-4)
+    assert direction.parts[0].high > 110.0
+    assert direction.window.high < 130.0
 
 
 def test_a_window_that_is_moved_left_still_holds_epsilon() -> None:
@@ -225,7 +266,6 @@ def test_what_is_no_certificate_says_so(text: str) -> None:
         (fa.Gaussian(1.0).allocation(10, selected=2) * 1, "add_remove", "allocation"),
         (fa.GaussianMixture(2.0, [(0.5, 0.0), (0.5, 1.0)]).poisson(0.1) * 2, "add_remove", "GaussianMixture"),
         (fa.Gaussian(1.0).fixed_size(9, 10).group(2) * 2, "add_remove", "fixed_size"),
-        (fa.RandomizedResponse(1.0) * 2, "zero_out", "RandomizedResponse"),
     ],
 )
 def test_what_is_not_covered_is_refused_by_name(job: fa.Process, relation: str, name: str) -> None:
@@ -233,9 +273,62 @@ def test_what_is_not_covered_is_refused_by_name(job: fa.Process, relation: str, 
         fa.certify(job, delta=1e-6, neighbors=relation)
 
 
+WAYS = {"alone": lambda one: one, "sampled": lambda one: one.poisson(0.1), "in a group": lambda one: one.group(2)}
+MADE_BY = {"PairOfTables": "from_pmf", "PairOfLosses": "from_losses"}
+WORDS = {(True,): "yes", (False,): "no", (False, True): "on a ring", (): "there is none"}
+
+
+def told_of_coverage() -> dict[tuple[str, str], str]:
+    """What the page says of each kind, alone and sampled."""
+    rows = re.findall(r"^\| (`.*) \| (.*) \| (.*) \|$", PAGE.read_text(), flags=re.MULTILINE)
+    each = [(names.split("`")[1::2], zip(WAYS, words, strict=False)) for names, *words in rows]
+    return {(kind, way): word for kinds, words in each for way, word in [*words] for kind in kinds}
+
+
+def are_covered(kind: fa.Mechanism, way: str) -> set[bool]:
+    """Whether a mechanism is, at any relation; empty: there is none, or it tells nothing."""
+    try:
+        job = WAYS[way](kind)
+    except ValueError:
+        return set()
+    refused = [told for relation in job.relations if "nothing is released" not in (told := refusal(job, relation))]
+    assert all(type(kind).__name__ in told or not told for told in refused)
+    return {not told for told in refused}
+
+
+def refusal(job: fa.Mechanism, relation: str) -> str:
+    """Empty: none."""
+    try:
+        releases(job, relation)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_what_the_page_says_is_covered_is_covered_and_the_rest_is_refused_by_name() -> None:
+    page = told_of_coverage()
+    found: dict[tuple[str, str], set[bool]] = {}
+    for one in examples():
+        if isinstance(one, Grouped | PoissonSampled | OfGaussian):  # samplers of Gaussian noise are tested above
+            continue
+        kind = type(one).__name__
+        for way in WAYS:
+            found.setdefault((MADE_BY.get(kind, kind), way), set()).update(are_covered(one, way))
+    groups = {kind: known for (kind, way), known in found.items() if way == "in a group"}
+    told = {at: WORDS[tuple(sorted(known))] for at, known in found.items() if at[1] != "in a group"}
+    assert told == {at: word for at, word in page.items() if at in told}
+    assert told.keys() == page.keys()
+    assert all(False not in groups[kind] for (kind, way), word in told.items() if way == "alone" and word == "yes")
+
+
 def test_random_allocation_is_said_to_rest_on_the_engine() -> None:
     with pytest.raises(ValueError, match=r"the ratio of a random allocation is a mean of many.*rests on the engine"):
         fa.certify(fa.Gaussian(1.0).allocation(10) * 2, delta=1e-6)
+
+
+def test_a_process_that_has_run_for_long_certifies() -> None:
+    checker.STARTED[:] = [process_time() - 3600.0]  # the ten minutes were once counted from the last proof
+    assert float(fa.certify(fa.Laplace(5.0) * 3, delta=1e-6, digits=2).epsilon) < 0.61
 
 
 def test_arguments() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from time import process_time
 
 import flint
 import mpmath as mp
@@ -133,6 +134,15 @@ def test_a_wide_step_is_refused_at_its_first_node(line: dict) -> None:
     put("proof/remove/step", "1e300")(line := copy.deepcopy(line))
     with pytest.raises(ValueError, match="a wide step, or few nodes"):
         checker.proved(json.dumps(line))
+
+
+def test_nodes_that_take_more_than_ten_minutes_are_refused_after_seconds(line: dict, monkeypatch) -> None:
+    put("proof/remove/nodes", 10**5)(line := copy.deepcopy(line))
+    monkeypatch.setattr(checker, "process_time", lambda: 20.0 * process_time())
+    begun = process_time()
+    with pytest.raises(ValueError, match="ten minutes are not enough"):
+        checker.proved(json.dumps(line))
+    assert process_time() - begun < 5.0
 
 
 @pytest.mark.parametrize("name", OFF_THE_LINE)

@@ -167,6 +167,11 @@ def test_reports(file, tmp_path):
     }  # fmt: skip
     assert "is no date" in call(f"report {run} --delta 1e-6 --date tomorrow").stderr
     assert "batches twice as large" in call(f"report {run} --delta 1e-6").stdout
+    proof = tmp_path / "proof.json"
+    proved = call(f"report --job {file} --delta 1e-6 --write {tmp_path / 'r.md'} --certify {proof}").stdout
+    assert proved.endswith(f"wrote {proof}\n")
+    assert fa.read_certificate(proof).verify().startswith("proved: ")
+    assert "exists" in call(f"report --job {file} --delta 1e-6 --certify {proof}").stderr
 
 
 def test_budgets(file, tmp_path):
@@ -349,9 +354,14 @@ def test_a_guarantee_is_written_and_computed_again(tmp_path):
         "digest": fa.guarantee(noise_multiplier=1.1, sample_rate=0.01, steps=1000, delta=1e-5).to_dict()["digest"],
     }
     verified = call(f"verify {path}")
-    assert (verified.exit_code, verified.stdout) == (0, f"{found}\n")
+    assert verified.exit_code == 0
+    assert verified.stdout == f"verified: all numbers were computed again, and agree with the file to 1e-6\n{found}\n"
     path.write_text(found.text.replace('"count": 1000', '"count": 900'))
     altered = call(f"verify {path}")
     assert altered.exit_code == 1
     assert "is not proved" in altered.stdout
+    path.write_text("<!DOCTYPE html>")
+    assert "is not proved: it is no JSON file, as `fastacct certify --write`" in call(f"verify {path}").stdout
+    assert answer(f"guarantee {run} --unit user --rows 3")["guarantee"] == kept.to_dict()
+    assert "'row', 'user'" in call(f"guarantee {run} --unit person").stderr
     assert call(f"guarantee {run} --write {path}").exit_code == 2

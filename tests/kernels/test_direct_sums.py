@@ -39,7 +39,7 @@ KINDS = {  # and how many lines
     "a group": 16,
     "a replaced record": 16,
     "an added group": 60,
-    "exponents that outweigh a window": 1,
+    "exponents that outweigh a window": 2,
 }
 SEED = 1
 SEEDS = {"few added steps": 10, "a replaced record": 5}  # whose few lines see every rule

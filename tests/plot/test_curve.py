@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.core.rounding import digits_up
 from fastacct.curve import PrivacyCurve, Run, privacy_curve, tradeoff_curve, write_csv
 from tests import command
 
@@ -218,8 +219,13 @@ def test_a_legend_names_every_run_once_and_stands_beside_the_curves():
     assert texts == [*map(str, runs), "removing one record", "adding one record"]
     assert legend.get_window_extent().x0 >= axis.get_window_extent().x1
     assert legend.get_window_extent().x1 <= figure.bbox.x1
-    few = plot.tradeoff({str(run): run.job for run in runs[:2]}).axes[0].get_legend()
-    assert [text.get_text() for text in few.get_texts()] == [*map(str, runs[:2]), "guessing"]
+    few = plot.tradeoff({str(run): run.job for run in runs[:2]}, delta=1e-6).axes[0]
+    most = [digits_up(fa.epsilon(run.job, 1e-6), 3) for run in runs[:2]]
+    told = [rf"{run} ($\varepsilon \leq$ {one})" for run, one in zip(runs[:2], most, strict=True)]
+    assert [text.get_text() for text in few.get_legend().get_texts()] == [*told, "guessing"]
+    assert r"$\delta = 10^{-6}$" in few.get_title()
+    none = plot.tradeoff({"zero noise": fa.Gaussian(0.0), "runs": runs[0].job}).axes[0].get_legend().get_texts()
+    assert none[0].get_text() == r"zero noise (no finite $\varepsilon$)"
 
 
 def test_unknown_bounds_are_shaded_and_not_drawn_as_lines():
@@ -259,7 +265,7 @@ def test_pictures_take_a_job_a_list_or_a_dict():
         legend = [text.get_text().replace("\n", " ") for text in figure.legends[0].get_texts()]
         assert legend == [*names, "removing one record", "adding one record"]
         assert len([line for line in figure.axes[0].lines if len(line.get_xdata())]) == 2 * len(names)
-        few = plot.tradeoff(jobs).axes[0].get_legend()
+        few = plot.tradeoff(jobs, thin=False).axes[0].get_legend()
         assert [text.get_text().replace("\n", " ") for text in few.get_texts()] == [*names, "guessing"]
     one = plot.privacy_curves(fa.Gaussian(2.0).shuffled(4), neighbors="zero_out", points=5)
     (line,) = [line for line in one.axes[0].lines if len(line.get_xdata())]

@@ -58,3 +58,21 @@ def test_one_release_of_mixtures_is_read_wherever_its_line_is_not_tight(epsilon)
     """No grid is needed for it: a rare record is replaced, and the line is 1e-5 wide."""
     lower, upper, _ = fa.delta_bounds(fa.Gaussian(1.22).poisson(1e-9), epsilon=epsilon, neighbors="replace_one")
     assert 0.0 < upper <= lower * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("job", "targets"),
+    [
+        (fa.Gaussian(39.7).poisson(1.146e-3) * 221 + fa.Gaussian(1.43).poisson(1.32e-7) * 2_610_221, {"epsilon": 0.44}),
+        (fa.Gaussian(22.1).poisson(2.46e-8) * 1195 + fa.Gaussian(8.31).poisson(1e-7) * 67, {"epsilon": 0.61}),
+        (
+            fa.Gaussian(0.0352).poisson(0.6) * 2 + fa.Gaussian(6.0).poisson(0.73) * 2_778_147,
+            {"delta": 1e-36, "neighbors": "add"},
+        ),
+    ],
+    ids=["rare", "small", "add"],
+)
+def test_what_the_line_leaves_wide_of_several_sampled_gaussians_divergences_bound(job, targets):
+    """Deltas were up to 1e13 times larger."""
+    verb = fa.delta if "epsilon" in targets else fa.epsilon
+    assert 0.0 < verb(job, **targets) <= verb(job, **targets, accountant=fa.RDP()) * (1.0 + 1e-6)

@@ -11,7 +11,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.reports.numbers import KNOWN, POISSON
-from fastacct.reports.sections import power
+from fastacct.reports.sections import power, released
 from fastacct.reports.written import FORMATS, in_six_digits
 from fastacct.testing.examples import examples
 
@@ -106,7 +106,7 @@ def test_a_report_of_every_sampler_has_all_parameters(run):
     paragraph = found.render("appendix").replace(r"\allowbreak{}", "")
     for name in ("noise_multiplier", "records", "batch_size", "epochs", "steps", "sample_rate", "at_most", "bands"):
         if (value := run.get(name)) is not None:
-            assert f"{value:,}" in paragraph, name
+            assert f"{value:,}".removesuffix(".0") in paragraph, name
     for noise, rate, steps in run.get("history", ()):
         assert f"{steps} steps with noise multiplier {noise} and sample rate {rate}" in paragraph
     if "epochs" in run:
@@ -347,3 +347,33 @@ def test_the_head_of_a_page_names_the_relation():
     for neighbors, words in (("add_remove", "adding or removing one record"), ("replace_one", "replacing one record")):
         head = fa.report(fa.Gaussian(4.0), delta=1e-6, neighbors=neighbors).render("html").split("<section>")[0]
         assert f"for data sets that differ by {words}</small>" in head
+
+
+def test_a_guarantee_by_which_most_records_are_found_is_called_weak():
+    strong, weak, broken = (fa.report(fa.Gaussian(noise), 1e-6) for noise in (1.0, 0.32, 0.2))
+    assert strong.verdict == ""
+    assert 0.75 < weak.numbers["tpr_at_fpr"][0.01] < 0.85
+    assert weak.verdict.startswith("This guarantee is weak: up to 78.8 % of the records that were used may be")
+    assert weak.verdict in weak.summary
+    assert weak.verdict in " ".join(weak.part("In plain words").sentences)
+    assert weak.part("Whom it protects, and from whom").sentences[0].startswith("It protects each record")
+    assert "too weak to protect a single record" in broken.verdict
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        (fa.Laplace(10.0) * 3, "3 times the Laplace mechanism (noise multiplier 10)."),
+        (
+            fa.Gaussian(1.25).poisson(0.01) * 2000,
+            "2,000 times the Gaussian mechanism (noise multiplier 1.25), on Poisson samples (sample rate 0.01).",
+        ),
+        (
+            fa.DiscreteGaussian(3.0) + fa.AboveThreshold(0.5),
+            "once the Discrete Gaussian mechanism (scale 3, sensitivity 1); "
+            "once the Above Threshold mechanism (epsilon 0.5).",
+        ),
+    ],
+)
+def test_the_paragraph_of_a_job_has_no_code(job, words):
+    assert released(fa.report(job, 1e-6).numbers).endswith(words)

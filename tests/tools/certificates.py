@@ -1,11 +1,13 @@
-"""Random jobs with certificates, beside the engine: python -m tests.certificates [JOBS [SEED]], 100 and 1 unless told.
+"""Random jobs with certificates, beside the engine: python -m tests.certificates [JOBS [SEED [FILE]]], 100 and 1.
 
 A proved epsilon must not be below the engine's lower bound; how far above the upper bound it is, and what it takes,
-is printed.  `--kinds` lists what is drawn.
+is printed.  FILE has a line for each job that was drawn, and is gone on with.  `--kinds` lists what is drawn.
 """
 
+import json
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from tests.random_jobs import RELATIONS, between
@@ -14,6 +16,8 @@ import fastacct as fa
 
 LARGEST = 30.0
 """Epsilon of a job that is asked."""
+SLOWEST = 60.0
+"""Seconds of a certificate."""
 GOALS = ((0.5, 2e-5), (0.99, 1e-4))
 """Shares of the jobs, and how far above the engine the proved epsilon is there at most."""
 
@@ -86,53 +90,63 @@ def random_job(rng):
             return job, str(rng.choice(shared)), number(rng, 1e-12, 1e-2)
 
 
-def one(rng):
-    """What is wrong, how far the proved epsilon is above the engine's, and seconds; None: the job is not asked."""
-    job, relation, delta = random_job(rng)
+def one(seed, i):
+    """What is claimed and proved of a job, or why not, and in how many seconds of processor time."""
+    job, relation, delta = random_job(np.random.default_rng([seed, i]))
+    found = {"seed": seed, "i": i, "job": repr(job), "delta": delta, "neighbors": relation}
     bounds = fa.epsilon_bounds(job, delta=delta, neighbors=relation)
-    if not 1e-3 <= bounds.upper <= LARGEST:
-        return None
-    told, started = f"{job!r}, delta={delta:g}, neighbors={relation!r}", time.process_time()
-    try:
-        found = fa.certify(job, delta=delta, neighbors=relation)
-    except ValueError as error:
-        if "has no certificate" in str(error):
-            return None
-        return f"{told}: {error}", np.nan, time.process_time() - started
-    proved, took = float(found.epsilon), time.process_time() - started
-    wrong = "" if bounds.lower <= proved else f"{told}: {proved} is proved, {bounds} claimed"
-    far = proved / bounds.upper - 1.0
-    if far > GOALS[-1][1] or took > 60.0:
-        print(f"{far:.1e} above, {took:.0f} s: {told}", flush=True)
-    return wrong, far, took
+    found |= {"lower": bounds.lower, "upper": bounds.upper}
+    if 1e-3 <= bounds.upper <= LARGEST:
+        begun = time.process_time()
+        try:
+            found["proved"] = float(fa.certify(job, delta=delta, neighbors=relation).epsilon)
+        except ValueError as error:
+            found["refused"] = str(error)
+        found["seconds"] = time.process_time() - begun
+    return found
 
 
-def main(jobs=100, seed=1):
+def is_asked(row):
+    """Whether a job has a certificate: epsilon is neither tiny nor huge, and all its kinds are covered."""
+    return "seconds" in row and "has no certificate" not in row.get("refused", "")
+
+
+def is_wrong(row):
+    return not row.get("proved", -1.0) >= row["lower"]
+
+
+def main(jobs=100, seed=1, file=None):
     """Print the summary; what is wrong, or empty."""
-    wrong, far, took = [], [], []
+    lines = Path(file).read_text().splitlines() if file and Path(file).exists() else []
+    known = {(row["seed"], row["i"]): row for row in map(json.loads, lines)}
+    rows = []
     for i in range(10 * jobs):
-        found = one(np.random.default_rng([seed, i]))
-        if found is not None:
-            wrong += [found[0]] if found[0] else []
-            far.append(found[1])
-            took.append(found[2])
-            if found[0]:
-                print(f"WRONG {found[0]}", flush=True)
-        if len(far) == jobs:
+        row = known.get((seed, i)) or one(seed, i)
+        if file and (seed, i) not in known:
+            with Path(file).open("a") as to:
+                to.write(json.dumps(row) + "\n")
+        if not is_asked(row):
+            continue
+        rows.append(row)
+        if is_wrong(row) or row["proved"] > (1.0 + GOALS[-1][1]) * row["upper"] or row["seconds"] > SLOWEST:
+            print(f"{'WRONG' if is_wrong(row) else 'far or slow'}: {json.dumps(row)}", flush=True)
+        if len(rows) == jobs:
             break
-        if len(far) % 25 == 0 and found is not None:
-            print(_summary(far, took), flush=True)
-    print(_summary(far, took))
-    return f"{len(wrong)} of {len(far)} jobs are wrong or refused" if wrong else ""
+        if len(rows) % 25 == 0:
+            print(_summary(rows), flush=True)
+    print(_summary(rows))
+    wrong = sum(map(is_wrong, rows))
+    return f"{wrong} of {len(rows)} jobs are wrong or refused" if wrong else ""
 
 
-def _summary(far, took):
-    known = np.array(far)[np.isfinite(far)]
-    shares = ", ".join(f"{limit:g} or less above for {np.mean(known <= limit):.1%}" for _, limit in GOALS)
+def _summary(rows):
+    far = np.array([row["proved"] / row["upper"] - 1.0 for row in rows if "proved" in row])
+    took = [row["seconds"] for row in rows]
+    shares = ", ".join(f"{limit:g} or less above for {np.mean(far <= limit):.1%}" for _, limit in GOALS)
     return (
-        f"{len(far)} jobs: median {np.median(known):.1e} above, {shares}; {np.median(took):.1f} s, {max(took):.1f} most"
+        f"{len(rows)} jobs: median {np.median(far):.1e} above, {shares}; {np.median(took):.1f} s, {max(took):.1f} most"
     )
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(KINDS) if "--kinds" in sys.argv else main(*map(int, sys.argv[1:3])))
+    sys.exit("\n".join(KINDS) if "--kinds" in sys.argv else main(*map(int, sys.argv[1:3]), *sys.argv[3:4]))

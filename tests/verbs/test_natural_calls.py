@@ -3,6 +3,7 @@
 import pytest
 
 import fastacct as fa
+from tests.natural_calls import MORE
 
 RUN = {"noise_multiplier": 1.0, "records": 1000, "batch_size": 50, "epochs": 2}
 FIXED = {"noise_multiplier": 1.0, "sample_rate": 0.05, "steps": 20}
@@ -15,6 +16,7 @@ SWEEP = (
 )
 
 ANSWERED = [
+    *("fa.report(GAUSSIAN, 1e-5)", "fa.report(**RUN, delta=1e-5)"),
     *("fa.epsilon(JOB, 1e-5)", "fa.epsilon(JOB, delta=1e-5)", "fa.epsilon(job=JOB, delta=1e-5)"),
     *(
         "fa.delta(JOB, 1.0)",
@@ -315,12 +317,11 @@ REFUSED += [
     ("fa.Gaussian(1.0, 2.0)", "its parameters: noise_multiplier"),
     ("fa.Exponential(1.0, 2.0)", "its parameters: epsilon"),
 ]
+REFUSED += MORE
 UNHELPED = [
-    *("GAUSSIAN ** 100", "GAUSSIAN @ LAPLACE", "GAUSSIAN.poisson(q=0.01)", "fa.zcdp", "fa.plot(JOB)", "fa.curve(JOB)"),
-    *("fa.Accountant(target_epsilon=3, target_delta=1e-5)", "fa.dpsgd.noise_multiplier(3, 1e-5, **FIXED)"),
-    "fa.dpsgd.epsilon(JOB, delta=1e-5)",
+    *("GAUSSIAN + 5", "GAUSSIAN(1.0)", "JOB.noise_multiplier", "fa.Tree(5)", "fa.sensitivity.l2(1.0)"),
+    *("fa.audit.clopper_pearson", "fa.privacy_loss(JOB).std", "fa.tpr_at_fpr(JOB, 0.01, prior=0.5)"),
     "fa.dpsgd.tpr_at_fpr",
-    "fa.dpsgd.epsilon(1.0, 0.05, 20, 1e-5)",
     "fa.epsilon(JOB, 1e-5).upper",
     "fa.privacy",
     "fa.epsilon(**RUN, delta=1e-5, dp=True)",
@@ -337,9 +338,9 @@ def said(call):
     return None
 
 
-def test_there_are_260_different_calls():
+def test_each_of_360_calls_is_asked_once():
     calls = [*ANSWERED, *(call for call, _ in REFUSED)]
-    assert len(calls) == len(set(calls)) >= 260
+    assert len(calls) == len(set(calls)) >= 360
 
 
 @pytest.mark.parametrize("call", ANSWERED)

@@ -24,20 +24,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.inputs import Cells
-from fastacct.core.kept import cached
+from fastacct.core.inputs import TINY, Cells
+from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Moment, composed, log_moment
+from fastacct.losses.loss import PROBES, ROUNDING, Moment, composed, log_moment, lost_in_all
 from fastacct.losses.measure import GridMeasure, Lowered
 from fastacct.readers.grid.window import Lower, Window
-
-_TINY: Final = 1e-300
-_CHERNOFF: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 
 
 class _Part(Record):
@@ -72,7 +68,6 @@ class Composition:
         self.start = sum(part.copies * int(part.positions[0]) for part in used)
         self.length = 1 + sum(part.copies * int(part.positions[-1]) for part in used)
         self.slack = math.fsum(part.copies * part.measure.slack for part in self.parts) * (1.0 + 1e-15)
-        self._moments: dict[float, Moment] = {}
 
     def loss_at(self, index: int) -> float:
         """Loss of a point of the composed grid, correctly rounded."""
@@ -87,23 +82,15 @@ class Composition:
         """Mass of an infinite loss, rounded to the safe side."""
         if self.n_factors == 1:
             return self.parts[0].measure.infinite
-        log_total = log_ratio = 0.0
-        for part in self.parts:
-            finite = float(part.mass.sum()) + part.measure.bottom
-            if finite + part.measure.infinite <= 0.0:
-                return 0.0
-            log_total += part.copies * math.log(finite + part.measure.infinite)
-            log_ratio += part.copies * (math.log1p(part.measure.infinite / finite) if finite > 0.0 else math.inf)
-        value = math.exp(min(log_total, 1.0)) * -math.expm1(-log_ratio)
+        each = ((p.copies, float(p.mass.sum()) + p.measure.bottom, p.measure.infinite) for p in self.parts)
+        value = lost_in_all(each)
         error = ROUNDING * (40.0 * self.n_factors + 64.0)
         return min(value * (1.0 + error), 1.0) if self.is_upper else max(0.0, value * (1.0 - error))
 
+    @kept_by_argument
     def moment(self, tilt: float) -> Moment:
         """log-moment of the finite losses; see `moment_error`."""
-        if tilt not in self._moments:
-            parts = ((part.copies, part.loss, part.log_mass) for part in self.parts)
-            self._moments[tilt] = log_moment(parts, tilt)
-        return self._moments[tilt]
+        return log_moment(((part.copies, part.loss, part.log_mass) for part in self.parts), tilt)
 
     def moment_error(self, tilt: float) -> float:
         """Bound of the rounding error of `moment(tilt).value`."""
@@ -125,7 +112,7 @@ class Composition:
             exponent += self.moment_error(tilt + sign * step) + self.moment_error(tilt)
             exponent += 4.0 * ROUNDING * (step * abs(point) + abs(self.moment(tilt).value))
             best = min(best, exponent)
-        return max(math.exp(best) * (1.0 + 1e-12), _TINY)  # what underflows is multiplied by a large scale again
+        return max(math.exp(best) * (1.0 + 1e-12), TINY)  # what underflows is multiplied by a large scale again
 
     def window(self, tilt: float, log_budget: float, max_points: int) -> Window:
         """The composed measure where its tilted mass is, up to exp(log_budget) if `max_points` allow."""
@@ -133,7 +120,7 @@ class Composition:
             return Window(self.is_upper, 0.0, self.spacing, np.zeros(1), self.infinite(), 0.0, 0.0)
         now = self.moment(tilt)
         width = math.sqrt(now.variance) + self.spacing
-        steps = _CHERNOFF / width
+        steps = PROBES / width
         high = min((self.moment(tilt + step).value - now.value - log_budget) / step for step in steps)
         low = max(-(self.moment(tilt - step).value - now.value - log_budget) / step for step in steps)
         last = min(self.length - 1, math.ceil((Fraction(high) - self.origin) / Fraction(self.spacing)))
@@ -186,7 +173,7 @@ class Composition:
             sums *= 1.0 + sign * ROUNDING * (4 + last // n_points)
             folded.append((sums, part.copies))
         if len(folded) == 1 and folded[0][1] == 1:
-            return folded[0][0], _TINY, _TINY, float(scale)
+            return folded[0][0], TINY, TINY, float(scale)
         gain = 8.0 * ROUNDING * math.log2(n_points)
         log_bound, product = np.zeros(n_points // 2 + 1), np.ones(n_points // 2 + 1, dtype=np.complex128)
         factors: list[tuple[float, Cells]] = []
@@ -217,7 +204,7 @@ class Composition:
                 norm += error_norm * float(others.max())
         inverse = gain * _norm(masses)
         more = 1.0 + 1e-6 + 8.0 * ROUNDING * self.n_factors
-        return masses, more * (each + inverse) + _TINY, more * (norm + inverse) + _TINY, float(scale)
+        return masses, more * (each + inverse) + TINY, more * (norm + inverse) + TINY, float(scale)
 
 
 def _norm(x: Cells) -> float:

@@ -16,7 +16,6 @@ from fastacct.readers.grid.window import Lower, Window
 _MOST_SHARES: Final = 1000
 _APART: Final = 5.0
 """Standard deviations of the tilted loss between two tilts."""
-_ATOM: Final = 0.02
 
 
 class Place(NamedTuple):
@@ -43,6 +42,32 @@ class Asked(NamedTuple):
     worst: tuple[float, float]
 
 
+class Saddle(NamedTuple):
+    """A tilt, the epsilon for which it is best, and a guess of log delta there (saddle-point approximation)."""
+
+    tilt: float
+    epsilon: float
+    log_delta: float
+
+
+def saddle_at(parts: Sequence[Weighted], tilt: float) -> Saddle:
+    """The saddle point of a tilt; epsilon rises with it, and log delta falls."""
+    moment = log_moment(parts, tilt)
+    epsilon = moment.mean - 1.0 / tilt - 1.0 / (1.0 + tilt)
+    curvature = moment.variance + tilt**-2.0 + (1.0 + tilt) ** -2.0
+    exponent = moment.value - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
+    return Saddle(tilt, epsilon, exponent - 0.5 * math.log(2.0 * math.pi * curvature))
+
+
+def saddle_after(parts: Sequence[Weighted], is_before: Callable[[Saddle], bool]) -> Saddle:
+    """The saddle point where a condition of smaller tilts ends: by bisection, log tilt to 3 digits, in [-18, 60]."""
+    low, high = -18.0, 60.0
+    for _ in range(15):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if is_before(saddle_at(parts, math.exp(middle))) else (low, middle)
+    return saddle_at(parts, math.exp(0.5 * (low + high)))
+
+
 def left_apart(parts: Sequence[Part], tilt: float) -> float:
     """By how much log delta from above and from below differ on any grid, where atoms themselves do; roughly."""
     apart = 0.0
@@ -61,7 +86,7 @@ def next_tilt(
     width, rest = math.sqrt(moment.variance), 0.0
     if has_densities:
         rest = math.fsum(n * float(loss.max()) for n, loss, _ in whole) - moment.mean
-    if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * max(width, rest) < _ATOM:
+    if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * max(width, rest) < 0.02:
         return None  # all at the largest loss: more tilt changes nothing
     step = _APART / width if tilt == 0.0 else min(_APART / width, 2.0 * tilt)
     for _ in range(60):  # not beyond where another part of the losses takes over

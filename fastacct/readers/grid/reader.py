@@ -14,16 +14,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
-from fastacct.core.kept import cached
+from fastacct.core.kept import cached, kept_by_argument
 from fastacct.losses.loss import (
+    LEAST_TAIL,
     ROUNDING,
     Loss,
     Moment,
     OutOfReachError,
     Part,
-    Saddle,
     log_moment,
-    saddle_after,
     weighted,
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
@@ -31,40 +30,28 @@ from fastacct.readers.grid.composition import Composition, moved_back
 from fastacct.readers.grid.place import (
     Asked,
     Place,
+    Saddle,
     floor_of,
     left_apart,
     more_levels,
     moved_up,
     next_tilt,
+    saddle_after,
     shared_spacing,
 )
 from fastacct.readers.grid.window import Lower, Window
 
-_SMALLEST_TAIL: Final = 1e-299
 _SMALLEST_DELTA: Final = 1e-290
-_LOG_NOTHING: Final = -666.0
 _MAX_ROUNDS: Final = 6
 _MAX_POINTS: Final = 1 << 22
 _MAX_CELLS: Final = 1 << 21
 _MOST_WORK: Final = 5e5
 """Of a composition on a grid, in about microseconds: of a cell of a density, of atoms, and of a point of a window."""
 _COSTS: Final = (0.8, 0.1, 0.12)
-_FINER: Final = 3
-_MOVES: Final = 3.5
-"""How much further bounds move than they are from where finer grids bring them: 7 times for that much finer ones."""
-_HOPELESS: Final = 4
-_PART: Final = 8.0
-"""Where atoms' two sides differ by more than the tolerance, the grid adds such a part of that."""
 _MOST_LEVELS: Final = 60
-_COARSER: Final = 10
-_MOST_TILT: Final = 60.0
-_MOST_TILTS: Final = 200
 _KEPT: Final = 16
 _ONCE: Final = 1.5
 """log(2/0.1)/2: Hoeffding's bound of how far sums of moves of a point each are apart, nine times of ten."""
-_MOST_CELLS: Final = 1 << 16
-_LITTLE_REST: Final = 1e-5
-"""A part of the tolerance: so little of the tilted mass is not looked at."""
 _LITTLE: Final = 25.0
 """How much smaller what is left out is than what is decided, in logarithms."""
 
@@ -88,7 +75,6 @@ class Grid:
         sketched = zip(self._parts, self._sketches, strict=True)
         self._whole = [(part.count, *one[1:]) for part, one in sketched if one[1].size]
         self._tilts: list[tuple[float, Moment]] = []
-        self._places: dict[int, Place] = {}
         self._kept: OrderedDict[tuple[int, int, bool], Window | Lower] = OrderedDict()
 
     def delta(self, epsilon: float, *, only_upper: bool = False) -> Found:
@@ -118,7 +104,7 @@ class Grid:
 
     def tilt_of(self, delta: float) -> tuple[float, float]:
         """The tilt at the saddle point of a delta, and epsilon there, roughly."""
-        if not self._whole or delta - self._infinite <= _SMALLEST_TAIL:
+        if not self._whole or delta - self._infinite <= LEAST_TAIL:
             raise OutOfReachError("no finite loss decides")
         return self._saddle(delta)[:2]
 
@@ -130,7 +116,7 @@ class Grid:
 
     def _saddle(self, delta: float) -> Saddle:
         rest = delta - self._infinite
-        log_delta = math.log(rest) if rest > _SMALLEST_TAIL else -690.0
+        log_delta = math.log(rest) if rest > LEAST_TAIL else -690.0
         return saddle_after(self._whole, lambda saddle: saddle.log_delta > log_delta)
 
     @cached
@@ -176,8 +162,8 @@ class Grid:
         (lower, upper), level = worst, self._level(ease)
         falls, before, finer = 0.5, math.inf, 1
         if is_last := (left := left_apart(self._parts, self._tilt(index)[0]) / ease) > self._tolerance:
-            level += max(0, math.ceil(math.log2(_PART * self._tolerance / left)))
-        is_last |= level > self._finest(index) + _HOPELESS
+            level += max(0, math.ceil(math.log2(8.0 * self._tolerance / left)))  # a grid adds an eighth of that
+        is_last |= level > self._finest(index) + 4
         for _ in range(_MAX_ROUNDS):
             try:
                 upper = min(upper, read(self._composed(index, level, True)))
@@ -216,10 +202,11 @@ class Grid:
                     raise
                 index //= 2
                 continue
-            moved, before, best = abs(found - before) / _MOVES ** (done > 1), found, (max, min)[side](best, found)
+            # bounds of grids that are so much finer move 3.5 times further than they are from where others bring them
+            moved, before, best = abs(found - before) / 3.5 ** (done > 1), found, (max, min)[side](best, found)
             if not moved > self._tolerance * max(best, floor) or level >= self._finest(index):
                 break
-            level += _FINER
+            level += 3
         return best
 
     def _finest(self, index: int) -> int:
@@ -245,20 +232,20 @@ class Grid:
     @cached
     def _top(self) -> float:
         """The largest loss, roughly; inf where losses are not bounded."""
-        ends = ((p.count, p.upper.extent(_SMALLEST_TAIL)[1], p.upper.outside(_SMALLEST_TAIL)) for p in self._parts)
+        ends = ((p.count, p.upper.extent(LEAST_TAIL)[1], p.upper.outside(LEAST_TAIL)) for p in self._parts)
         return sum(count * max(high, where if missing > 0.0 else high) for count, high, (missing, where) in ends)
 
     @cached
     def _far(self) -> float:
-        """An epsilon from which delta is smaller than what can be told from nothing."""
-        if not self._whole or self._infinite > 10.0 * _SMALLEST_TAIL * self._n_factors:
+        """An epsilon from which delta is below e^-666, which no grid tells from nothing."""
+        if not self._whole or self._infinite > 10.0 * LEAST_TAIL * self._n_factors:
             return math.inf
-        return max(saddle_after(self._whole, lambda saddle: saddle.log_delta > _LOG_NOTHING).epsilon, 0.0)
+        return max(saddle_after(self._whole, lambda saddle: saddle.log_delta > -666.0).epsilon, 0.0)
 
     def _far_out(self, epsilon: float) -> float:
         """A bound of delta there, by one coarse grid: nobody asks how much less than nothing it is."""
         try:
-            return self._composed(self._at(self._far), self._level(1.0) - _COARSER, True).delta(epsilon)
+            return self._composed(self._at(self._far), self._level(1.0) - 10, True).delta(epsilon)
         except OutOfReachError:
             return 1.0
 
@@ -271,7 +258,7 @@ class Grid:
 
     def _tilt(self, index: int) -> tuple[float, Moment]:
         """A tilt and the log-moment there; the last one where the loss has no width left."""
-        while len(self._tilts) <= index and len(self._tilts) < _MOST_TILTS:
+        while len(self._tilts) <= index and len(self._tilts) < 200:
             if not self._tilts:
                 self._tilts.append((0.0, log_moment(self._whole, 0.0)))
                 continue
@@ -288,17 +275,13 @@ class Grid:
             index += 1
         return index
 
+    @kept_by_argument
     def _place(self, index: int) -> Place:
-        if index not in self._places:
-            self._places[index] = self._make_place(index)
-        return self._places[index]
-
-    def _make_place(self, index: int) -> Place:
         """Upper and lower grids differ by about n tilt (1 + tilt) spacing^2 / 4 in log delta."""
         tolerance = min(self._tolerance, 0.3)
         tilt, moment = self._tilt(index)
         if not self._whole:
-            return Place(tilt, _SMALLEST_TAIL, -40.0, 1.0, 1.0, (-math.inf,) * len(self._parts))
+            return Place(tilt, LEAST_TAIL, -40.0, 1.0, 1.0, (-math.inf,) * len(self._parts))
         width = math.sqrt(moment.variance)
         if width == 0.0 and self._has_densities:  # only rounding hides that there is some
             width = ROUNDING * abs(moment.mean)
@@ -322,7 +305,7 @@ class Grid:
         costs = [_COSTS[part.upper.as_atoms() is not None] for part in self._parts]
         work = math.fsum(map(math.prod, zip(costs, lengths, strict=True))) + _COSTS[2] * window * len(self._parts)
         least = max(window / _MAX_POINTS, max(lengths) / _MAX_CELLS, work / _MOST_WORK, 1e-12 * largest)
-        return Place(tilt, max(tail, _SMALLEST_TAIL), log_budget, spacing, least, floors)
+        return Place(tilt, max(tail, LEAST_TAIL), log_budget, spacing, least, floors)
 
     def _composed(self, index: int, level: int, is_upper: bool) -> Window | Lower:
         """The composition at a place, from the parts on a grid of one level."""
@@ -330,7 +313,7 @@ class Grid:
         if key not in self._kept:
             place, spacing = self._place(index), self._spacing_at(self._place(index), level)[0]
             # beyond the largest tilt all the tilted mass is at the largest loss
-            tilt = min(place.tilt, _MOST_TILT / spacing)
+            tilt = min(place.tilt, 60.0 / spacing)
             self._kept[key] = self._upper(place, spacing, tilt) if is_upper else self._lower(place, spacing, tilt)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
@@ -362,7 +345,7 @@ class Grid:
             return Lower(below, 0.0, 0.0)
         extra = math.fsum(n * one.share_of_rest(tilt) for one, n in found) * math.exp(min(tilt * dots.slack, 700.0))
         whole = Lower(below, extra, dots.moment(tilt).value + dots.moment_error(tilt))
-        if extra < _LITTLE_REST * self._tolerance:
+        if extra < 1e-5 * self._tolerance:  # nobody sees so little of the tilted mass
             return whole
         there = dots.window(tilt, place.log_budget, _MAX_POINTS) if is_moved else below
         return self._without_rest(found, place, whole._replace(dots=there), dots.slack)
@@ -372,7 +355,7 @@ class Grid:
         spacing, tilt = whole.below.spacing, whole.below.tilt
         moved = math.fsum(n * one.reach**2 for one, n in found)
         cells = math.ceil(math.sqrt(_ONCE * moved) + 0.5 * moved * spacing) + 2 + math.floor(slack / spacing)
-        grows = 2.0 * whole.extra * cells if cells <= _MOST_CELLS else 700.0
+        grows = 2.0 * whole.extra * cells if cells <= 1 << 16 else 700.0
         left = math.expm1(min(grows, 700.0)) * (1.0 + tilt) * spacing
         away = moved_up(sum(n for one, n in found if one.rest.any()), spacing, tilt, place.log_budget)
         back = moved_back(found, tilt, place.log_budget, away, _MAX_POINTS) if left > away else None

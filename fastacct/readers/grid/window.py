@@ -25,7 +25,6 @@ from fastacct_ext import _densities
 
 _OFTEN: Final = 1.12
 """Nine times of ten a sum of dots is as near to that of the losses as `more` takes it to be."""
-_TRIES: Final = 40
 
 
 class Window(Record):
@@ -147,7 +146,7 @@ class Lower(NamedTuple):
         found, step, wanted = self.below.epsilon(delta), self.below.spacing, max(0.0, delta - self.infinite)
         if not self.extra:
             return found
-        for attempt in range(_TRIES):
+        for attempt in range(40):
             if not 0.0 < found < math.inf:
                 return found
             if (seen := self.finite(found)) > 0.0 and seen >= wanted * (1.0 + 4.0 * ROUNDING):

@@ -1,0 +1,155 @@
+"""A privacy loss of which deltas are known, as atoms: a pair above it and one below (proof: docs/algorithms/nested.md).
+
+H(x) = sup over events of P - x Q is convex.  Deltas of "remove" are H right of 1, those of "add" left of it, where
+x H(1/x) is the curve of the pair (Q, P).  Chords between points of H lie above it; where the chords of the neighbours
+of an interval meet, prolonged, they lie below it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fastacct.core.inputs import ROUNDING, Cells
+from fastacct.core.relations import DIRECTIONS, Direction
+from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
+
+Deltas = Callable[[Direction, Cells], tuple[Cells, Cells]]
+"""Bounds of the deltas of one direction."""
+
+
+class _Half(NamedTuple):
+    """A curve on one side of 1: its corners, as losses from 0 on, its heights there, and how often each loss occurs
+    under the distribution that has it less often."""
+
+    loss: Cells
+    height: Cells
+    mass: Cells
+
+    def at(self, loss: Cells) -> Cells:
+        """The height at losses."""
+        k = np.clip(np.searchsorted(self.loss, loss, side="right") - 1, 0, self.loss.size - 2)
+        share = np.expm1(loss - self.loss[k]) / np.expm1(self.loss[k + 1] - self.loss[k])
+        return np.asarray(self.height[k] + (self.height[k + 1] - self.height[k]) * np.minimum(share, 1.0))
+
+
+def of_deltas(deltas: Deltas, points: int = 4096, least: float = 1e-26) -> Apart:
+    """The pair with these deltas, from above and from below, by so many points of both sides together.
+
+    Beyond where delta is the least one a loss is infinite from above, and nothing from below.
+    """
+    known = {}
+    for direction, epsilon in _places(deltas, points, least).items():
+        low, high = deltas(direction, epsilon)
+        high = np.minimum.accumulate(high)
+        last = 1 + int(np.argmax(np.append(high[:-1] < least, True)))
+        known[direction] = epsilon[:last], low[:last], high[:last]
+        _refuse_wide(low[:last], high[:last])
+        if last < 16:
+            raise OutOfReachError("losses have too small a range for their curve")
+    start = min(high[0] for _, _, high in known.values())
+    above = [(epsilon, np.append(start, high[1:])) for epsilon, _, high in known.values()]
+    below = [_below(*one) for one in known.values()]
+    start = min(height[0] for _, height in below)
+    return Apart(
+        _pair(above, known, is_upper=True),
+        _pair([(loss, np.append(start, height[1:])) for loss, height in below], known, is_upper=False),
+    )
+
+
+def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]:
+    """Epsilons from 0 on, of each direction, as dense as a power of delta: samples of any rate, composed any number of
+    times, look everywhere."""
+    rough, found = np.append(0.0, np.geomspace(1e-9, 500.0, 96)), {}
+    for direction in DIRECTIONS["add_remove"]:
+        _refuse_wide(*deltas(direction, rough[30:75:15]))
+        high = np.minimum.accumulate(deltas(direction, rough)[1])
+        last = int(np.argmax(np.append(high < least, True)))
+        if not 1 < last < rough.size:
+            raise OutOfReachError("losses are too small, or too large, for their curve")
+        fine = np.linspace(0.0, rough[last], 1 << 14)
+        dense = np.exp(0.08 * np.interp(fine, rough, np.log(np.maximum(high, least))))
+        found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
+    whole = sum(float(count[-1]) for _, count in found.values())
+    return {
+        direction: np.interp(np.linspace(0.0, count[-1], 32 + round(points * float(count[-1]) / whole)), count, fine)
+        for direction, (fine, count) in found.items()
+    }
+
+
+def _refuse_wide(low: Cells, high: Cells) -> None:
+    if not np.median(high - low) <= 1e-7 * np.median(high):  # a few may be further apart
+        raise OutOfReachError("deltas are not known well enough")
+
+
+def _below(epsilon: Cells, low: Cells, high: Cells) -> tuple[Cells, Cells]:
+    """Points whose chords are below the curve: where the chords of the neighbours of an interval meet, prolonged."""
+    width = np.expm1(np.diff(epsilon))  # over exp(epsilon), as all that follows
+    fall = (high[:-1] - low[1:]) / width  # steeper than any slope right of it
+    flat = (low[:-1] - high[1:]) / width
+    fall, flat = fall[:-2] * np.exp(np.diff(epsilon))[:-2], flat[2:] * np.exp(-np.diff(epsilon))[1:-1]
+    left, right, width = low[1:-2], low[2:-1], width[1:-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        place = np.clip(np.nan_to_num((left - right - flat * width) / (fall - flat), nan=0.5), 0.0, width)
+    loss = epsilon[1:-2] + np.log1p(place)
+    x = np.clip(np.expm1(loss - epsilon[1:-2]), 0.0, width)
+    height = np.maximum(np.maximum(left - fall * x, right + flat * (width - x)), 0.0)
+    first = low[1] + max(0.0, low[1] - high[2]) / math.expm1(epsilon[2] - epsilon[1]) * -math.expm1(
+        epsilon[0] - epsilon[1]
+    )
+    height[-1] = 0.0
+    loss, at = np.unique(np.append(0.0, loss), return_index=True)  # next to a point both of its intervals may meet
+    return loss, np.minimum.reduceat(np.append(first, height), at)
+
+
+def _half(loss: Cells, height: Cells) -> _Half:
+    """The lower convex hull of points: the largest convex curve below them."""
+    while True:
+        slope = np.diff(height) / np.expm1(np.diff(loss))  # over exp(loss) at the lower end
+        is_corner = np.append(True, np.append(slope[1:] * np.exp(-np.diff(loss)[:-1]) > slope[:-1], True))
+        if is_corner.all():
+            break
+        loss, height = loss[is_corner], height[is_corner]
+    slope = np.append(slope * np.exp(-loss[:-1]), 0.0)
+    return _Half(loss, height, np.append(0.0, np.diff(slope)))
+
+
+def _pair(
+    points: list[tuple[Cells, Cells]], known: dict[Direction, tuple[Cells, Cells, Cells]], *, is_upper: bool
+) -> Pair:
+    """The pair whose curve has these corners, scaled by what rounding may have taken off or added."""
+    halves, factor, pad = [], 1.0, 4e-12  # for the rounding of sums of so many masses
+    for (loss, height), (epsilon, low, _) in zip(points, known.values(), strict=True):
+        half = _half(loss, height)
+        more = np.cumsum(half.mass[:0:-1])[::-1] * np.exp(half.loss[:-1]) * np.expm1(np.diff(half.loss))
+        # the heights that the masses have: sums of positive terms
+        made = half._replace(height=np.append(np.cumsum(more[::-1])[::-1], 0.0) + half.height[-1])
+        if is_upper:
+            factor = max(factor, float(np.max(half.height[:-1] / made.height[:-1])))
+        else:
+            for at, most in ((epsilon, low), (loss, height)):
+                inside = at < half.loss[-1]
+                factor = min(factor, float(np.min(most[inside] / made.at(at[inside]))))
+        halves.append(made)
+    factor *= 1.0 + (pad if is_upper else -pad)
+    right, left = halves
+    rare, back = factor * right.mass[1:], factor * left.mass[:0:-1]
+    often, other = rare * np.exp(right.loss[1:]), back * np.exp(left.loss[:0:-1])
+    infinite, never = factor * float(right.height[-1]), factor * float(left.height[-1])
+    rest = 1.0 - math.fsum([infinite, *often, *back])
+    if not rest > 1e-6:  # it has to be so much more than rounding
+        raise OutOfReachError("too little of a loss is next to 0")
+    loss = np.concatenate([-left.loss[:0:-1], [0.0], right.loss[1:]])
+    p, q = np.concatenate([back, [rest], often]), np.concatenate([other, [rest], rare])
+    # masses are good to some units, but what is left for the loss 0: its masses under both are equal but for this
+    error, off = np.zeros(loss.size), 8.0 * ROUNDING * (2.0 + np.abs(loss))
+    apart = abs(float(right.height[0]) - float(left.height[0])) + pad
+    error[left.loss.size - 1], off[left.loss.size - 1] = 2.0 * apart / rest, 2.0 * apart / rest
+    sides = []
+    for losses, mass, gone in ((loss, p, infinite), (-loss, q, never)):
+        one, other_side = (Atoms(losses, error, mass * (1.0 + side * off), infinite=gone) for side in (1.0, -1.0))
+        sides.append(Bracket(one, other_side))
+    return Pair(*sides)
