@@ -11,11 +11,11 @@ from fastacct.scripts.names import Key, Script
 from fastacct.scripts.tree import last_name
 
 _DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
-_GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas|diffs?)(?:_|\d|$)", re.I)
+_GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas)(?:_|\d|$)|^diffs?$", re.I)
 _TEXT: Final = (
     re.compile(r"(?:randn(?:_like)?|normal_?|Normal|gauss|[Ll]aplace)\s*\("),
-    re.compile(r"[cC]lip|norm|clamp"),
-    re.compile(r"grad|jacobian|updates|deltas|diff"),
+    re.compile(r"[cC]lip|norm|clamp|\bm(?:in|ax)\("),
+    re.compile(r"grad|jacobian|updates|deltas|diff|norm\("),
 )
 """What stands in every script that adds noise to clipped gradients."""
 _SCALED: Final = re.compile(
@@ -24,6 +24,7 @@ _SCALED: Final = re.compile(
 )
 """Noise in units of a clipping norm."""
 _BOUND: Final = re.compile(r"norm|l2|clip", re.I)
+_ROWS: Final = re.compile(r"norm\(.*(?:axis|dim)")
 _BOUNDING: Final = ("min", "max", "minimum", "maximum", "clamp", "clamp_", "clamp_max", "clamp_max_", "clip", "where")
 _SAME: Final = ("to", "cuda", "cpu", "sample", "rsample", "reshape", "view", "type", "float", "double", "astype", "mul")
 _CLIPS: Final = re.compile(r"clip(?:ped)?_?(?:by_\w*norm|grad)")
@@ -107,8 +108,11 @@ class _Flow:
         """Whether gradients go into an expression."""
         for one in ast.walk(node):
             name = last_name(one)
-            if name and (_GRADIENT.search(name) or self._key(one) in self.gradients):
+            is_other = name == "diff" and isinstance(one, ast.Attribute)  # numpy.diff
+            if name and not is_other and (_GRADIENT.search(name) or self._key(one) in self.gradients):
                 return True
+            if isinstance(one, ast.Call) and last_name(one.func) in _BOUNDING and _ROWS.search(ast.unparse(one)):
+                return True  # what is scaled to a norm, row by row
         return False
 
     def is_noise(self, node: ast.AST | None) -> bool:
@@ -147,11 +151,23 @@ class _Flow:
                 parts = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
             for one in parts:
                 others = [other for other in parts if other is not one]
-                if others and self.is_noise(one):
+                if others and self.is_noise(one) and self._is_fresh(one, node):
                     text = ast.unparse(one)
                     if any(map(self.is_gradient, others)) or _SCALED.search(text.lower()):
                         found.insert(0 if _TEXT[0].search(text) else len(found), node)
         return found[0] if found else None
+
+    def _is_fresh(self, noise: ast.expr, node: ast.AST) -> bool:
+        """Whether noise is drawn where it is added, and is no parameter that began at random."""
+        scope, is_looped = self.script.scope(node), self.script.in_loop(node, self.script.scope(node))
+        for one in ast.walk(noise):
+            if isinstance(one, ast.Call) and self.is_noise(one):
+                return True
+            home, found = self.script.lookup(one.id, one) if isinstance(one, ast.Name) else (None, [])
+            drawn = (each.node for each in found if home is scope and self._key(one) in self.noises)
+            if any(self.script.in_loop(each, scope) >= is_looped for each in drawn):
+                return not isinstance(node, ast.AugAssign) or noise is not node.target
+        return False
 
     def _links(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         """Names, and what is put into them; a parameter that is moved by a gradient does not become one."""
@@ -162,7 +178,7 @@ class _Flow:
                 yield from ((one, node.value) for one in targets)
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             yield node.target, node.value
-        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Mult | ast.Div):
             yield from ((one, node.value) for one in _leaves(node.target))
         elif isinstance(node, ast.For | ast.comprehension):
             yield from ((one, node.iter) for one in _leaves(node.target))
