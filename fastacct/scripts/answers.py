@@ -118,8 +118,10 @@ class Finding(NamedTuple):
         """What holds for whom."""
         known = self.target if self.target is not None else self.poisson
         number = "the framework's number" if known is None else digits_up(known)
-        loop = f"this loop: {self._interval()}" if self.epsilon is not None else "not for this loop"
-        return f"{number} holds for Poisson batches; {loop}"
+        if self.epsilon is None:
+            return f"{number} holds for Poisson batches; not for this loop"
+        end = "" if " to " not in self._interval() else "; report the upper end"
+        return f"{number} holds for Poisson batches; this loop: {self._interval()} under {self.neighbors}{end}"
 
 
 def is_worth_reading(text: str) -> bool:
