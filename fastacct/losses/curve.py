@@ -43,13 +43,8 @@ def of_deltas(deltas: Deltas, points: int = 4096, least: float = 1e-26) -> Apart
     """
     known = {}
     for direction, epsilon in _places(deltas, points, least).items():
-        low, high = deltas(direction, epsilon)
-        high = np.minimum.accumulate(high)
-        last = 1 + int(np.argmax(np.append(high[:-1] < least, True)))
-        known[direction] = epsilon[:last], low[:last], high[:last]
-        _refuse_wide(low[:last], high[:last])
-        if last < 16:
-            raise OutOfReachError("losses have too small a range for their curve")
+        low, high = _falling(*deltas(direction, epsilon))
+        known[direction] = epsilon, low, high
     start = max(high[0] for _, _, high in known.values())
     above = [(epsilon, np.append(start, high[1:])) for epsilon, _, high in known.values()]
     below = [_below(*one) for one in known.values()]
@@ -63,14 +58,12 @@ def of_deltas(deltas: Deltas, points: int = 4096, least: float = 1e-26) -> Apart
 def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]:
     """Epsilons from 0 on, of each direction, as dense as a power of delta: samples of any rate, composed any number of
     times, look everywhere."""
-    rough, found = np.append(0.0, np.geomspace(1e-9, 500.0, 96)), {}
+    found = {}
     for direction in DIRECTIONS["add_remove"]:
-        _refuse_wide(*deltas(direction, rough[30:75:15]))
-        high = np.minimum.accumulate(deltas(direction, rough)[1])
-        last = int(np.argmax(np.append(high < least, True)))
-        if not 1 < last < rough.size:
-            raise OutOfReachError("losses are too small, or too large, for their curve")
-        fine = np.linspace(0.0, rough[last], 1 << 14)
+        end = _first_below(deltas, direction, least)
+        rough = end * np.union1d(np.geomspace(1e-6, 1.0, 48), np.linspace(0.0, 1.0, 24))
+        high = _falling(*deltas(direction, rough))[1]
+        fine = np.linspace(0.0, end, 1 << 14)
         dense = np.exp(0.08 * np.interp(fine, rough, np.log(np.maximum(high, least))))
         found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
     whole = sum(float(count[-1]) for _, count in found.values())
@@ -80,9 +73,25 @@ def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]
     }
 
 
-def _refuse_wide(low: Cells, high: Cells) -> None:
+def _first_below(deltas: Deltas, direction: Direction, level: float) -> float:
+    """An epsilon at which delta is below a level, the first of some."""
+    tried, end = np.geomspace(1e-9, 300.0, 96), 0
+    first = tried.size
+    while first - end > 1:
+        middle = (end + first) // 2
+        is_below = deltas(direction, tried[middle : middle + 1])[1][0] < level
+        end, first = (end, middle) if is_below else (middle, first)
+    if first == tried.size:
+        raise OutOfReachError("losses are too large for their curve")
+    return float(tried[first])
+
+
+def _falling(low: Cells, high: Cells) -> tuple[Cells, Cells]:
+    """Bounds at rising epsilons, of which each holds for those on its side; refused where most are wide."""
+    low, high = np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
     if not np.median(high - low) <= 1e-7 * np.median(high):  # a few may be further apart
         raise OutOfReachError("deltas are not known well enough")
+    return low, high
 
 
 def _below(epsilon: Cells, low: Cells, high: Cells) -> tuple[Cells, Cells]:

@@ -223,9 +223,12 @@ def losses_of(mechanism: Mechanism, relation: Relation) -> Pair | None:
 
 
 def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
-    """Bounds of the deltas of a job in one direction, where its own losses are known."""
-    if (line := Contour.of(job.decompose(relation), relation)).is_apart:
-        raise OutOfReachError("a curve is not known better than the losses are")
+    """Bounds of the deltas of a job in one direction, where a line knows thousands of them soon: with Gaussian noise in
+    it, and without sums of many atoms."""
+    line = Contour.of(job.decompose(relation), relation)
+    mixtures, data = ([], []) if line.is_apart else line._losses(0, below=False)
+    if not mixtures or any(len(one.atoms) > 8 for one, _ in data):
+        raise OutOfReachError("a line takes long for a curve, or does not know it better than the losses")
     return line.read_cell(0, epsilon, DELTA, way=kernel_directions(direction))[0][:2]
 
 

@@ -301,7 +301,7 @@ def _is_wide(
     if is_dear:
         least[...] = math.inf
     elif name == "divergences" and cell.is_apart:
-        least[~lost] = math.inf
+        least[~lost] = 0.5  # what two distributions are apart, divergences do not lessen, if they are near at all
     with np.errstate(invalid="ignore"):
         wide = high - low > (least if quantity == "log_delta" else least * np.where(high > 0.0, high, 1.0))
     return np.asarray(wide)

@@ -79,9 +79,10 @@ def test_where_nothing_is_known_from_below_the_curve_ends(until, direction):
 
     def known(low, high):
         """Whatever most of them are apart."""
+        return low, high
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(curve, "_refuse_wide", known)
+        patch.setattr(curve, "_falling", known)
         below = curve.of_deltas(deltas).below.side(direction).upper
     places = np.linspace(0.0, until + 0.1, 3001)
     assert np.all(np.array([delta_of(below, place) for place in places]) <= exact(direction, places)[1])
