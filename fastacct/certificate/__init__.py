@@ -1,8 +1,8 @@
 """Certificates: a number of a job that anyone can check, without believing this library.
 
-The engine's bounds rest on many lines of C.  A certificate states a job, a delta and an epsilon, and a program of one
-page, `fastacct/certificate/checker.py`, proves it in ball arithmetic: it needs Python and python-flint and nothing
-of fastacct.
+The engine's bounds rest on many lines of C.  A certificate states a job, a delta and an epsilon, and a short program,
+`fastacct/certificate/checker.py`, proves it in ball arithmetic: it needs Python and python-flint and nothing of
+fastacct.  Random batches are in `batches.py` beside it, many digits in `line.py`.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def certify(
 ) -> Certificate:
     """Prove an epsilon of a job at `delta`, or a delta at `epsilon`, in ball arithmetic, without the engine.
 
-    **Guarantee.** `checker.py`, one page of Python over python-flint, has proved the number from the job that the
+    **Guarantee.** `checker.py`, a short program over python-flint, has proved the number from the job that the
     certificate states.  It is above the exact one by about 10^-digits of it.  Not proved: that the two distributions of
     a release are the worst ones of the mechanism (docs/certificates.md names the theorems).
 

@@ -43,12 +43,14 @@ def mixture(noise, p, q):
         x = near[0] + near[1]
         if len(moved) == len(q) == 1:  # known, where Q is one normal distribution
             x = (noise**2 * ((y - least) / moved[0][0]).log() / moved[0][1] + moved[0][1] / arb(2)).mid()
+        step = arb()
         for i in range(99):  # Newton's steps on log r(x) = log y, from where the last two x lead
+            x = (x - step).mid()  # fixed here: r(x) and the tails are of the same x, whichever turn is the last
             (a, rise), (b, fall) = density(0, x), density(1, x)
             off = (a / (b * y)).log()
             if not off.is_finite() or abs(off) < arb(2) ** (24 - ctx.prec):
                 break
-            x = (x - (noise**2 * off / (rise / a - fall / b)).min(noise * 2**i).max(-noise * 2**i)).mid()
+            step = (noise**2 * off / (rise / a - fall / b)).min(noise * 2**i).max(-noise * 2**i)
         near[:] = x, x - near[0]
         tails = [total((weight * above((x - mean) / noise), mean) for weight, mean in side) for side in (p, q)]
         tangent = 1 - total(p) + tails[0] - y * tails[1]

@@ -1,8 +1,7 @@
 """Proves one number of one job.  `python checker.py FILE` needs Python and python-flint alone, nothing of fastacct.
 
-Every number below is a ball (Arb): an interval that holds the exact value, however it is rounded.  delta(y) is the
-hockey-stick divergence of two distributions, the largest P(S) - y Q(S) over all sets S, at y = exp(epsilon).  It is
-convex in y, falls, and its slope is at least -1.  The proof has five steps.
+Every number below is a ball (Arb): an interval that holds the exact value.  delta(y) is the largest P(S) - y Q(S) over
+all sets S, at y = exp(epsilon).  It is convex, falls, and its slope is at least -1.  The proof has five steps.
 
 1. One release: delta(y) in closed form, or as a sum over outputs; of random batches in `batches.py` beside this file.
 2. Chords: delta lies below its chords between some y = exp(k h), below a line of slope -1 left of them, below a
@@ -30,8 +29,8 @@ from flint import acb, arb, ctx, fmpq
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,400})?(e-?[0-9]{1,3})?(/[0-9]{1,40})?")
 WORDS, BOTH, STARTED = {"format", "by", "relation", "releases", "delta", "epsilon", "proof"}, ["remove", "add"], [0.0]
 BATCHES, WHOLE = {"group", "fixed", "draws", "at_most", "p", "q"}, {"sensitivity", "reach"}  # what else may be said
-KINDS = {"gaussian": BATCHES, "mixture": BATCHES, "discrete_gaussian": WHOLE, "geometric": WHOLE, "skellam": WHOLE}
-KINDS |= {kind: set() for kind in ("laplace", "table", "response", "guarantee")}
+KINDS = {"gaussian": BATCHES, "mixture": BATCHES, "discrete_gaussian": WHOLE, "skellam": WHOLE}
+KINDS |= {kind: set() for kind in ("laplace", "table", "response", "guarantee")} | {"geometric": {"sensitivity"}}
 DIRECTIONS = {"remove": BOTH[:1], "add": BOTH[1:], "add_remove": BOTH, "zero_out": BOTH, "replace_one": BOTH}
 beside = lambda name: import_module(f"{'.' * bool(__package__)}{name}", __package__)  # another file of this folder
 ball = lambda text: arb(exact(text))
@@ -125,7 +124,7 @@ def one_release(release, relation):  # its delta(y), direction remove
     else:
         moved = whole(release["sensitivity"], "sensitivity", 1, 10**5) * (2 if replaced else 1)
         delta = integers(kind, ball(value), moved, whole(release.get("reach", 1), "reach", 1, 10**6))
-    require(rate == 1 or not replaced, f"a sample of {kind} is not known like that")
+    require(rate == 1 or not (replaced or kind == "response"), f"a sample of {kind} is not known like that")
     below = lambda y: 1 - y if y < 1 - rate else rate.union(1 - y)
     return delta if rate == 1 else lambda y: rate * delta((y - 1 + rate) / rate) if y > 1 - rate else below(y)
 
@@ -134,10 +133,12 @@ def masses(delta, h, at):  # P's, at the losses k h and at infinity, of the meas
     y = [(h * k).exp() for k in at]
     value = [delta(one) for one in paced(y)]
     slope = [arb(-1), *((value[i + 1] - value[i]) / (y[i + 1] - y[i]) for i in range(len(at) - 1)), arb()]
-    return [one * (right - left) for one, left, right in zip(y, slope, slope[1:])], value[-1]
+    p = [one * (right - left) for one, left, right in zip(y, slope, slope[1:])]
+    require(not any(v < 0 or v < 1 - x or v > 1 or mass < 0 for x, v, mass in zip(y, value, p)), "no such delta")
+    return p, value[-1]
 
 
-def window(job, direction, plan):  # masses of the sum of losses there, what lies right of it, the mass at infinity
+def window(job, direction, plan):  # masses of the sum of losses there, right of it if they reach so far, at infinity
     ctx.prec = whole(plan["bits"], "bits", 64, 4096)
     h, t, lattices, last = ball(plan["step"]), ball(plan["tilt"]), plan["lattices"], 0
     n, first = whole(plan["places"], "places", 2, 2**28 // ctx.prec), whole(plan["first"], "first", -(2**30), 2**30)
@@ -150,8 +151,7 @@ def window(job, direction, plan):  # masses of the sum of losses there, what lie
         at = sorted({k for low, high, by in lattice for k in (*range(low, high, by), high)})
         times, delta = whole(release["count"], "count", 1, 10**9), one_release(release, job["relation"])
         turned = delta if direction == "remove" else lambda y, delta=delta: 1 - y + y * delta(1 / y)
-        p, infinite = masses(turned, h, at)
-        places, total = [arb()] * n, arb()
+        (p, infinite), places, total = masses(turned, h, at), [arb()] * n, arb()
         for k, mass in zip(at, p):
             places[k % n], total = places[k % n] + mass, total + mass * (t * h * k).exp()
         spectrum = [z**times for z in paced(acb.dft(places)[: n // 2 + 1])]
@@ -159,8 +159,7 @@ def window(job, direction, plan):  # masses of the sum of losses there, what lie
         product, last = [a * b for a, b in zip(product, spectrum)], last + times * at[-1]
         moment, finite, both = moment * total**times, finite * sum(p) ** times, both * (sum(p) + infinite) ** times
     back = acb.dft(product, inverse=True)
-    inside = [back[k % n].real for k in range(first, first + n)]
-    return inside, moment if last >= first + n else arb(), both - finite  # losses may end inside
+    return [back[k % n].real for k in range(first, first + n)], moment if last >= first + n else arb(), both - finite
 
 
 def largest_delta(job, direction, plan, _):  # an upper bound at the claimed epsilon
@@ -185,7 +184,8 @@ def proved(text):  # what the file proves, as a sentence; ValueError: what it cl
             sums = [sum(one[0] * one[i] for one in each) for i in (1, 2)]
             require(sums[0] <= exact(job["epsilon"]) and sums[1] <= exact(job["delta"]), f"they add up to {sums}")
             continue
-        plan, here = job["proof"][direction], sys.modules[__name__]
+        plan, here = job["proof"][direction], sys.modules[__name__]  # all six words of a plan are read
+        require(len(plan) == 6 and set(job["proof"]) == set(DIRECTIONS[job["relation"]]), "a proof with other words")
         found = (beside("line") if "line" in plan else here).largest_delta(job, direction, plan, here)
         require(found <= ball(job["delta"]), f"only delta <= {found.upper().str(6)} is proved, direction {direction}")
     return f"proved: epsilon <= {job['epsilon']} at delta = {job['delta']} under {job['relation']} of {job['releases']}"

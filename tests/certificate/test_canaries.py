@@ -108,6 +108,10 @@ CANARIES = {
     "no proof": put("proof", []),
     "a proof that is a word": put("proof", "believe me"),
     "guarantees that are none": put("proof", "guarantees add up"),
+    "a direction that nobody reads": put("proof/epsilon", "0.1"),
+    "a word in a plan": put("proof/remove/epsilon", "0.1"),
+    "a word in the other plan": put("proof/add/nodes", 3),
+    "a reach of geometric noise": put("releases/0", {"count": 1, "geometric": "99", "sensitivity": 1, "reach": 50}),
     "a group": put("releases/1/group", 2),
     "a group of nobody": put("releases/1/group", 0),
     "a smaller group than one": put("releases/1/group", "1/2"),
@@ -269,6 +273,9 @@ def test_who_has_no_value_to_answer_is_said() -> None:
     for relation, told in (("add_remove", "who is not there gives no answer"), ("replace_one", "only delta")):
         with pytest.raises(ValueError, match=told):
             checker.proved(json.dumps(zeroed | {"relation": relation}))
+    put("releases/0/poisson", "0.01")(zeroed)  # of local answers there is no sample
+    with pytest.raises(ValueError, match="a sample of response is not known"):
+        checker.proved(json.dumps(zeroed))
 
 
 def test_a_key_twice_is_refused(document: dict) -> None:

@@ -248,6 +248,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def test_the_program_is_short_and_needs_flint_alone(file: Path, most: int) -> None:
     text = file.read_text()
     assert len(text.splitlines()) <= most
+    assert f"{len(text.splitlines())} lines" in PAGE.read_text()
     names = {
         name.partition(".")[0]
         for node in ast.walk(ast.parse(text))

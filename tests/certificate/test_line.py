@@ -102,6 +102,7 @@ def line() -> dict:
 
 
 OFF_THE_LINE = {
+    "a word in a plan": put("proof/remove/epsilon", "0.1"),
     "1e-7 below the truth": put("epsilon", lambda text: less(text, 1.0 - 1e-7)),
     "less delta": put("delta", lambda text: less(text, 0.999)),
     "one release more": put("releases/1/count", 51),
