@@ -317,3 +317,19 @@ def test_a_seed_of_the_noise_and_batches_that_are_made_elsewhere_are_noted():
     assert check(text, delta=1e-5)[0].notes == ()
     (found,) = check(SMALL.replace("size=100)", "size=100, collate_fn=other.collate)"), delta=1e-5)
     assert found.notes == ("line 6: other.collate must make one example of each record.",)
+
+
+def test_the_rate_of_a_sampler_that_draws_fewer_indices_is_that_of_its_loader():
+    """Opacus takes 1 / len(loader) for the rate, and the weights for nothing."""
+    script = SCRIPTS["weights_and_fewer_indices"]["script"]
+    (plain,) = check(script)
+    assert plain.epsilon > 3.169
+    assert check(script, records=50_000)[0].epsilon == plain.epsilon
+    (asked,) = check(script.replace("=10000", "=many"))
+    assert "len(loader)" in asked.asks["records"]
+    (told,) = check(script.replace("=10000", "=many"), records=10_000)
+    assert told.epsilon == plain.epsilon
+    assert "len(loader)" in str(told)
+    for name in ("indices_as_a_sampler", "a_part_of_the_indices_as_a_sampler"):
+        assert "len(loader)" in check(SCRIPTS[name]["script"])[0].asks["records"]
+        assert "len(loader)" in str(check(SCRIPTS[name]["script"], records=40_000, batch_size=512)[0])
