@@ -10,6 +10,7 @@ from typing import Final
 from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Function, Script
 from fastacct.scripts.sources import LOADER
+from fastacct.scripts.sums import Sums
 from fastacct.scripts.tree import UnclearError, last_name
 
 _MIXING: Final = re.compile(
@@ -191,6 +192,7 @@ class _Region:
         while size != (size := len(self.names)):
             for one in self.nodes:
                 self._follow(one)
+        self.sums = Sums(script, self.nodes, self.holds, self._is_statistic)
         self.touched = [one for one in self.nodes if isinstance(one, ast.Call) and self.holds(one)]
 
     def _follow(self, node: ast.AST) -> None:
@@ -231,6 +233,8 @@ class _Region:
                 how = "copies" if self.is_collate and self._doubled(node) else ""
             if how:
                 yield node, how
+        if not self.is_collate:
+            yield from ((one, "mixes") for one in self.sums.found())
 
     def _called(self, call: ast.Call) -> str:
         """What a call does to records; of a method the object that it is called of is the first argument."""
@@ -298,7 +302,8 @@ class _Region:
             return "copies" if is_list and self.holds(node.left) and _is_whole(node.right, node.left) else ""
         if not self.holds(node.left):
             return ""
-        is_scaled = isinstance(node.op, ast.Sub | ast.Div)
+        is_less = isinstance(node.op, ast.Sub) and not self.sums.is_summed(node.left)  # a loss less a loss is a loss
+        is_scaled = is_less or isinstance(node.op, ast.Div)
         of_all = (one for one in ast.walk(node.right) if self._is_statistic(one) or last_name(one) in self.statistics)
         return "mixes" if (is_scaled and any(of_all)) or _are_paired(node.left, node.right) else ""
 
