@@ -24,6 +24,7 @@ _MOVED: Final = {
 }
 """Fields of loaders, optimizers, trainers and accountants that mean another loop where they are set."""
 _SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
+_OPEN: Final = "; if its data is public, check the script without it"
 _ACCUMULATED: Final = ("virtual_step", "signal_skip_step", "accumulate", "no_sync", "original_optimizer")
 
 
@@ -129,7 +130,14 @@ def ask_of_file(loop: Loop) -> None:
             loop.ask("batches", f"line {script.attributes[name][0].lineno}: {name} takes steps in a way of its own")
     for one in script.attributes["step"]:
         if _is_public(script, one):
-            loop.ask("batches", f"line {one.lineno}: {ast.unparse(one.value)[:40]} takes steps without noise")
+            loop.ask("noise", f"line {one.lineno}: {ast.unparse(one.value)[:40]} takes steps without noise{_OPEN}")
+    for one in script.attributes["train"]:
+        if _is_trainer(script, one):
+            loop.ask("noise", f"line {one.lineno}: {ast.unparse(one)[:40]} trains without noise{_OPEN}")
+    for call in script.calls:
+        if script.qualified(call.func).endswith(".ReduceLROnPlateau"):
+            text = "ReduceLROnPlateau: what its step() is given must not come from the records that are trained on"
+            loop.notes.append(f"line {call.lineno}: {text}.")
     moved = ((asks, one) for asks, names in _MOVED.items() for name in names for one in script.attributes[name])
     for asks, one in moved:
         if not isinstance(one.ctx, ast.Load) and ast.unparse(one.value) != "self":
@@ -160,16 +168,36 @@ def _is_read(script: Script, node: ast.AST) -> bool:
     return "setattr" not in (getattr(node, "id", ""), getattr(node, "attr", "")) and not is_set
 
 
-def _is_public(script: Script, step: ast.Attribute) -> bool:
-    """Whether a step is surely that of a plain optimizer of PyTorch, which no engine was given."""
-    if not isinstance(step.value, ast.Name) or len(script.lookup(step.value.id, step.value)[1]) != 1:
-        return False
+def _is_trainer(script: Script, train: ast.Attribute) -> bool:
+    """Whether a method is that of a plain trainer of Hugging Face."""
     try:
-        made = script.resolve(step.value)
+        made = script.resolve(train.value)
     except UnclearError:
         return False
-    name = script.qualified(made.func) if isinstance(made, ast.Call) else ""
-    if not name.startswith("torch.optim.") or name.startswith("torch.optim.lr_scheduler."):
+    return isinstance(made, ast.Call) and script.qualified(made.func).startswith(("transformers.", "trl."))
+
+
+def _is_public(script: Script, step: ast.Attribute) -> bool:
+    """Whether a step is surely that of a plain optimizer of PyTorch, which no engine was given."""
+    whole = step.value
+    while isinstance(whole, ast.Subscript):
+        whole = whole.value
+    if isinstance(whole, ast.Name) and whole is step.value and len(script.lookup(whole.id, whole)[1]) != 1:
         return False
-    given = [*script.uses[step.value.id]]
-    return not any(isinstance(script.parent[one], ast.keyword | ast.Call) for one in given)
+    try:
+        made = [script.resolve(whole)]
+    except UnclearError:
+        made = []
+    if whole is not step.value:  # an element of a list, or of a dictionary
+        same = ast.unparse(step.value)
+        stores = [one for one in ast.walk(script.tree) if isinstance(one, ast.Assign)]
+        made += [one.value for one in stores if any(ast.unparse(target) == same for target in one.targets)]
+        made = [part for one in made for part in ast.walk(one) if isinstance(part, ast.Call)]
+    names = [script.qualified(one.func) for one in made if isinstance(one, ast.Call)]
+    plain = [one for one in names if one.startswith("torch.optim.")]
+    if not plain or any(one.startswith("torch.optim.lr_scheduler.") for one in plain):
+        return False
+    uses: list[ast.AST] = [*script.uses[whole.id]] if isinstance(whole, ast.Name) else []
+    above = [script.parent[one] for one in uses]
+    above += [script.parent[one] for one in above if isinstance(one, ast.Subscript)]
+    return not any(isinstance(one, ast.keyword | ast.Call) for one in above)
