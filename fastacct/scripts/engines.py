@@ -12,8 +12,18 @@ from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single, iterated, refuse_added
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import Loader, size_of, torch_loader
-from fastacct.scripts.steps import ask_of_file, goes_on, over, refuse_others, refuse_rebound, steps_of, take_epochs
-from fastacct.scripts.tree import UnclearError, keywords
+from fastacct.scripts.steps import (
+    ask_of_file,
+    goes_on,
+    over,
+    refuse_inside,
+    refuse_others,
+    refuse_rebound,
+    refuse_shared,
+    steps_of,
+    take_epochs,
+)
+from fastacct.scripts.tree import NoNumberError, UnclearError, keywords
 
 _ENGINES: Final = ("opacus.PrivacyEngine", "opacus.privacy_engine.PrivacyEngine")
 _OLD: Final = ("private_transformers.PrivacyEngine", "private_transformers.privacy_engine.PrivacyEngine", *_ENGINES)
@@ -71,6 +81,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
             refuse_rebound(script, one, call)
         inner = over(script, steps[0]) if len(steps) == 1 else None
         if len(steps) > 1:
+            refuse_shared(script, steps)
             raise UnclearError(steps[1], "several lines take a step of this optimizer")
         if steps:
             refuse_others(script, optimizer, private)
@@ -79,14 +90,17 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         if inner is not None:
             loop.body = inner
             key = script.origin(iterated(script, inner.iter))
-            is_used = key == script.origin(private)
-            if not is_used and key != script.origin(source):
+            if key not in {script.origin(private), script.origin(source)}:
+                refuse_inside(script, inner, {script.origin(private), script.origin(source)})
                 raise UnclearError(inner, f"{ast.unparse(inner.iter)[:40]} is not the loader that was made private")
+            is_used = key == script.origin(private)
             if not is_used:
                 loop.breaks = inner.lineno, f"a loop over the loader before make_private, {ast.unparse(source)}"
         if steps and not (is_poisson and is_used):  # else Opacus refuses to add gradients up
             refuse_added(script, steps[0])
         take_epochs(loop, steps, call)
+    except NoNumberError as error:
+        loop.ask("noise", error)
     except UnclearError as error:
         loop.ask("batches epochs", error)
     return from_loader(loop, source, is_poisson=is_poisson and is_used)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop
-from fastacct.scripts.loops import around, passes
+from fastacct.scripts.loops import around, iterated, passes
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import ElsewhereError, UnclearError, last_name
+from fastacct.scripts.tree import ElsewhereError, NoNumberError, UnclearError, last_name
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
 _MOVED: Final = {
@@ -24,7 +24,9 @@ _MOVED: Final = {
 }
 """Fields of loaders, optimizers, trainers and accountants that mean another loop where they are set."""
 _SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
+_SHARED: Final = "on one batch: the batches of its steps are not drawn one by one"
 _OPEN: Final = "; if its data is public, check the script without it"
+_ADDED: Final = "where it adds up k Poisson batches, fa.Gaussian(noise).poisson(rate, draws=k) is a step"
 _ACCUMULATED: Final = ("virtual_step", "signal_skip_step", "accumulate", "no_sync", "original_optimizer")
 
 
@@ -53,7 +55,7 @@ def over(script: Script, step: ast.AST) -> ast.For:
         if isinstance(node, ast.For):
             return node
         if isinstance(node, ast.If | ast.IfExp | ast.Try | ast.BoolOp | ast.Match):
-            raise UnclearError(step, "a step is not taken in each round: batches may be added up")
+            raise UnclearError(step, f"a step is not taken in each round: {_ADDED}")
         if isinstance(node, ast.FunctionDef):
             node = script.caller(node)
             if node in seen:
@@ -61,6 +63,23 @@ def over(script: Script, step: ast.AST) -> ast.For:
             seen.add(node)
         elif isinstance(node, ast.While | ast.Module | ast.ClassDef | ast.Lambda | ast.AsyncFunctionDef):
             raise UnclearError(step, "the loop around this step is not over a loader")
+
+
+def refuse_shared(script: Script, steps: Sequence[ast.Call]) -> None:
+    """Several steps in one round of a loop: the batch of the second is that of the first."""
+    loops = [over(script, one) for one in steps]
+    for number, one in enumerate(loops):
+        if one in loops[:number]:
+            raise NoNumberError(steps[number], f"several steps {_SHARED}")
+
+
+def refuse_inside(script: Script, inner: ast.AST, loaders: set[Key]) -> None:
+    """A loop in each round of which steps are taken, within a loop over a loader."""
+    outer = script.above(script.parent[inner], ast.For)
+    while outer is not None:
+        if script.origin(iterated(script, outer.iter)) in loaders:
+            raise NoNumberError(inner, f"each round takes a step {_SHARED}")
+        outer = script.above(script.parent[outer], ast.For)
 
 
 def take_epochs(loop: Loop, steps: Sequence[ast.Call], after: ast.Call) -> None:

@@ -51,3 +51,29 @@ def test_a_learning_rate_that_follows_the_loss_is_noted():
     assert found.notes == (
         "line 6: ReduceLROnPlateau: what its step() is given must not come from the records that are trained on.",
     )
+
+
+STEP = "        optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (STEP, STEP + STEP),
+        ("        out = ", "        for k in range(5):\n          out = "),
+    ],
+)
+def test_several_steps_on_one_batch_get_no_number(old, new):
+    text = SMALL.replace(old, new)
+    if "range(5)" in text:  # the whole round is taken five times
+        for line in ("loss = ", "loss.", "optimizer.step", "optimizer.zero"):
+            text = text.replace(f"        {line}", f"          {line}")
+    (found,) = check(text, **GIVEN, batches="poisson", epochs=3)
+    assert found.epsilon is None
+    assert found.breaks is None
+    assert "on one batch" in found.asks["noise"]
+
+
+def test_batches_that_are_added_up_name_the_call():
+    (found,) = check(SMALL.replace(STEP, "        if last:\n    " + STEP), **GIVEN)
+    assert "draws=k" in found.asks["batches"]
