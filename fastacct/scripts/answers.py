@@ -28,7 +28,11 @@ _WORDS: Final = (
     ("flwr", "LocalDpMod"),
 )
 """Words of which one row stands in a script that trains privately, beside names of libraries that do little else."""
-_NO_OPTION: Final = {"one loop": "check each loop by itself", "one example": "no number is known"}
+_NO_OPTION: Final = {
+    "one loop": "check each loop by itself",
+    "one example": "no number is known",
+    "noise": "no number is known",
+}
 """What is said where no option helps."""
 _ASSUMED: Final = "assumes that each record is one example, and that no record changes the gradient of another"
 """What every number rests on, and a script does not show."""

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from fastacct.loaders import loader_guide
 from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single, iterated, refuse_added
 from fastacct.scripts.names import Script
-from fastacct.scripts.sources import Loader, torch_loader
-from fastacct.scripts.steps import ask_of_file, goes_on, over, refuse_others, refuse_rebound, steps_of, take_epochs
-from fastacct.scripts.tree import UnclearError, keywords
+from fastacct.scripts.sources import Loader, size_of, torch_loader
+from fastacct.scripts.steps import (
+    ask_of_file,
+    goes_on,
+    over,
+    refuse_inside,
+    refuse_others,
+    refuse_rebound,
+    refuse_shared,
+    steps_of,
+    take_epochs,
+)
+from fastacct.scripts.tree import NoNumberError, UnclearError, keywords
 
 _ENGINES: Final = ("opacus.PrivacyEngine", "opacus.privacy_engine.PrivacyEngine")
 _OLD: Final = ("private_transformers.PrivacyEngine", "private_transformers.privacy_engine.PrivacyEngine", *_ENGINES)
+_RATE: Final = "Opacus draws at 1 / len(loader), so records / batch size must be len(loader)"
+"""What the numbers of a loader must say where its sampler is not seen."""
 _TRAINERS: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
 
 
@@ -68,6 +81,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
             refuse_rebound(script, one, call)
         inner = over(script, steps[0]) if len(steps) == 1 else None
         if len(steps) > 1:
+            refuse_shared(script, steps)
             raise UnclearError(steps[1], "several lines take a step of this optimizer")
         if steps:
             refuse_others(script, optimizer, private)
@@ -76,14 +90,17 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         if inner is not None:
             loop.body = inner
             key = script.origin(iterated(script, inner.iter))
-            is_used = key == script.origin(private)
-            if not is_used and key != script.origin(source):
+            if key not in {script.origin(private), script.origin(source)}:
+                refuse_inside(script, inner, {script.origin(private), script.origin(source)})
                 raise UnclearError(inner, f"{ast.unparse(inner.iter)[:40]} is not the loader that was made private")
+            is_used = key == script.origin(private)
             if not is_used:
                 loop.breaks = inner.lineno, f"a loop over the loader before make_private, {ast.unparse(source)}"
         if steps and not (is_poisson and is_used):  # else Opacus refuses to add gradients up
             refuse_added(script, steps[0])
         take_epochs(loop, steps, call)
+    except NoNumberError as error:
+        loop.ask("noise", error)
     except UnclearError as error:
         loop.ask("batches epochs", error)
     return from_loader(loop, source, is_poisson=is_poisson and is_used)
@@ -94,17 +111,37 @@ def from_loader(loop: Loop, source: ast.expr, *, is_poisson: bool) -> Loop:
     loop.lower_holds = True
     try:
         found = torch_loader(loop.script, source)
+        if found.drawn is not None and not is_poisson and "weighted" not in found.settings:
+            raise UnclearError(found.drawn, "num_samples: an epoch is not one pass")
     except UnclearError as error:
         if not is_poisson:
             loop.ask("batches", error)
-        loop.ask("records batch_size", error)
+        loop.ask("records batch_size", f"{error}; {_RATE}" if is_poisson else error)
+        loop.notes += [f"line {getattr(source, 'lineno', loop.line)}: {_RATE}."] * is_poisson
         return loop
     if is_poisson:
         found = found._replace(settings=found.settings | {"shuffle": True, "weighted": False, "replacement": False})
-    loop.take("records", found.dataset)
+    if is_poisson and found.drawn is not None:
+        _take_drawn(loop, found.drawn)
+    else:
+        loop.take("records", found.dataset)
     loop.take("batch_size", found.batch_size)
     draws_as(loop, found, is_poisson=is_poisson)
     return loop
+
+
+def _take_drawn(loop: Loop, drawn: ast.expr) -> None:
+    """Take what a sampler draws an epoch for the records: the engine's rate comes from the length of the loader."""
+    why = f"line {drawn.lineno}: num_samples counts for the records: {_RATE}"
+    loop.notes.append(f"{why}.")
+    try:
+        count = loop.script.fold(drawn, partial(size_of, loop.script))
+    except UnclearError:
+        count = None
+    if type(count) is int and count >= 1:
+        loop.values["records"] = count
+    else:
+        loop.ask("records", why)
 
 
 def draws_as(loop: Loop, found: Loader, *, is_poisson: bool = False) -> None:

@@ -18,6 +18,7 @@ _TEXT: Final = (
     re.compile(r"grad|jacobian|updates|deltas|diff|norm\("),
 )
 """What stands in every script that adds noise to clipped gradients."""
+_OF_MODEL: Final = re.compile(r"\.(?:parameters|state_dict|get_weights)\(\)|\.trainable_(?:variables|weights)")
 _SCALED: Final = re.compile(
     r"(?:sigma|noise_?(?:multiplier|scale|std)) ?\* ?[\w.]*(?:clip|norm|\bc)\b"
     r"|(?:clip|norm|\bc)\b ?\* ?[\w.]*(?:sigma|noise)"
@@ -113,6 +114,8 @@ class _Flow:
                 return True
             if isinstance(one, ast.Call) and last_name(one.func) in _BOUNDING and _ROWS.search(ast.unparse(one)):
                 return True  # what is scaled to a norm, row by row
+            if isinstance(one, ast.ListComp | ast.GeneratorExp | ast.DictComp) and _is_change(one):
+                return True
         return False
 
     def is_noise(self, node: ast.AST | None) -> bool:
@@ -203,6 +206,13 @@ class _Flow:
                 yield from ((each, other) for each in one.args.args for other in call.args if other is not one)
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend"):
             yield from ((call.func.value, one) for one in call.args)
+
+
+def _is_change(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> bool:
+    """Whether parameters of two models are subtracted, as for the update of a client."""
+    value = node.value if isinstance(node, ast.DictComp) else node.elt
+    is_less = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Sub)
+    return is_less and sum(len(_OF_MODEL.findall(ast.unparse(one.iter))) for one in node.generators) > 1
 
 
 def _leaves(target: ast.AST) -> Iterator[ast.AST]:

@@ -10,6 +10,7 @@ from typing import Final
 from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Function, Script
 from fastacct.scripts.sources import LOADER
+from fastacct.scripts.sums import Sums
 from fastacct.scripts.tree import UnclearError, last_name
 
 _MIXING: Final = re.compile(
@@ -25,6 +26,9 @@ _MODELS: Final = re.compile(r"(?:tensorflow\.)?keras\.applications\.(?!.*(?:VGG|
 _STEPS: Final = ("forward", "call", "__call__", "training_step", "train_step", "compute_loss")
 _JOINS: Final = ("cat", "concat", "concatenate", "vstack", "row_stack", "append")
 _PUT_TOGETHER: Final = ("ConcatDataset", "ChainDataset", "concatenate_datasets", *_JOINS)
+_FILLS: Final = ("append", "extend", "push", "add", "appendleft")
+_EMPTIES: Final = ("pop", "popleft", "clear", "len", "print")
+_LISTS: Final = ("list", "zip", "")
 _COPIES: Final = ("repeat", "repeat_interleave", "tile")
 _ALONG: Final = ("flip", "roll", "reverse", "softmax", "log_softmax", "normalize", "cumsum", "logsumexp")
 """Functions that combine records along their axis."""
@@ -65,6 +69,8 @@ def ask_where_records_mix(loop: Loop) -> None:
         line = f"line {getattr(node, 'lineno', 1)}: {ast.unparse(node).splitlines()[0][:60]}"
         if how == "mixes":
             loop.asks.setdefault("one example", f"{line} combines records: each changes the gradients of others")
+        elif how == "keeps":
+            loop.ask("noise", f"{line}: records of earlier batches are used again")
         else:
             why = f"{line}: with k gradients of a record in a batch, give the noise over k"
             loop.values.pop("noise_multiplier", None) if "noise_multiplier" not in loop.given else None
@@ -191,6 +197,7 @@ class _Region:
         while size != (size := len(self.names)):
             for one in self.nodes:
                 self._follow(one)
+        self.sums = Sums(script, self.nodes, self.holds, self._is_statistic)
         self.touched = [one for one in self.nodes if isinstance(one, ast.Call) and self.holds(one)]
 
     def _follow(self, node: ast.AST) -> None:
@@ -231,6 +238,34 @@ class _Region:
                 how = "copies" if self.is_collate and self._doubled(node) else ""
             if how:
                 yield node, how
+        if not self.is_collate:
+            yield from ((one, "mixes") for one in self.sums.found())
+            yield from ((one, "keeps") for one in self._kept())
+
+    def _kept(self) -> Iterator[ast.AST]:
+        """Lists from outside of a loop that records are put into, and that are used in it again."""
+        put: dict[str, ast.AST] = {}
+        for node in self.nodes if isinstance(self.node, ast.For) else ():
+            parts: list[ast.expr] = []
+            target: ast.AST | None = None
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FILLS:
+                target, parts = node.func.value, node.args
+            elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.List | ast.ListComp | ast.Call):
+                target, parts = node.target, [node.value] * (last_name(getattr(node.value, "func", node)) in _LISTS)
+            if isinstance(target, ast.Name) and any(map(self._is_record, parts)):
+                put[target.id] = node
+        sets = (one for one in self.nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+        inside = {one.id for one in sets if not isinstance(self.script.parent[one], ast.AugAssign)}
+        for name in put.keys() - inside:
+            uses = [one for one in self.nodes if isinstance(one, ast.Name) and one.id == name]
+            above = [self.script.parent[one] for one in uses if isinstance(one.ctx, ast.Load)]
+            if any(last_name(getattr(one, "func", one)) not in (*_FILLS, *_EMPTIES) for one in above):
+                yield put[name]
+
+    def _is_record(self, node: ast.expr) -> bool:
+        """Whether records go into a list, and not their losses."""
+        is_loss = self.sums.is_summed(node) or any(last_name(one) in self.losses for one in ast.walk(node))
+        return self.holds(node) and not is_loss
 
     def _called(self, call: ast.Call) -> str:
         """What a call does to records; of a method the object that it is called of is the first argument."""
@@ -298,7 +333,8 @@ class _Region:
             return "copies" if is_list and self.holds(node.left) and _is_whole(node.right, node.left) else ""
         if not self.holds(node.left):
             return ""
-        is_scaled = isinstance(node.op, ast.Sub | ast.Div)
+        is_less = isinstance(node.op, ast.Sub) and not self.sums.is_summed(node.left)  # a loss less a loss is a loss
+        is_scaled = is_less or isinstance(node.op, ast.Div)
         of_all = (one for one in ast.walk(node.right) if self._is_statistic(one) or last_name(one) in self.statistics)
         return "mixes" if (is_scaled and any(of_all)) or _are_paired(node.left, node.right) else ""
 

@@ -27,6 +27,8 @@ class Loader(NamedTuple):
     line: int
     dataset: ast.expr | None = None
     batch_size: ast.expr | None = None
+    drawn: ast.expr | None = None
+    """How many indices a sampler draws an epoch, where it is not one for each record."""
 
 
 def torch_loader(script: Script, node: ast.expr) -> Loader:
@@ -40,28 +42,30 @@ def torch_loader(script: Script, node: ast.expr) -> Loader:
     if "batch_sampler" in given or "dataset" not in given:
         raise UnclearError(made, "a batch_sampler draws as it likes")
     settings: dict[str, bool | int] = {}
+    drawn: ast.expr | None = None
     for name in {"shuffle", "drop_last"} & given.keys():
         settings[name] = _truth(script, given[name])
     if "sampler" in given and not _is_none(given["sampler"]):
-        settings |= _sampler(script, script.resolve(given["sampler"]))
+        more, drawn = _sampler(script, script.resolve(given["sampler"]))
+        settings |= more
     size = given.get("batch_size") or ast.copy_location(ast.Constant(1), made)
-    return Loader(LOADER[0], settings, made.lineno, given["dataset"], size)
+    return Loader(LOADER[0], settings, made.lineno, given["dataset"], size, drawn)
 
 
-def _sampler(script: Script, made: ast.expr) -> dict[str, bool]:
-    """The settings of a sampler of PyTorch that takes all of the data."""
+def _sampler(script: Script, made: ast.expr) -> tuple[dict[str, bool], ast.expr | None]:
+    """The settings of a sampler of PyTorch, and how many indices it draws where that is said."""
     kind = script.qualified(made.func).rpartition(".") if isinstance(made, ast.Call) else ("", "", "")
     if not kind[0].startswith("torch.utils.data") or kind[2] not in _SAMPLERS or not isinstance(made, ast.Call):
         raise UnclearError(made, f"how {ast.unparse(made)[:40]} draws cannot be told")
     if kind[2] == "WeightedRandomSampler":
-        return {"weighted": True}
+        return {"weighted": True}, keywords(made, ("weights", "num_samples", "replacement"))["num_samples"]
     given = keywords(made, ("data_source", "replacement", "num_samples"))
-    if "num_samples" in given:
-        raise UnclearError(made, "num_samples: an epoch is not one pass")
     if kind[2] == "SequentialSampler":
-        return {}
+        return {}, None
     is_replaced = "replacement" in given and _truth(script, given["replacement"])
-    return {"replacement": True} if is_replaced else {"shuffle": True}
+    drawn = given.get("num_samples")
+    settings = {"replacement": True} if is_replaced else {"shuffle": True}
+    return settings, None if drawn is None or _is_none(drawn) else drawn
 
 
 def size_of(script: Script, node: ast.expr) -> int:

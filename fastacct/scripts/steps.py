@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop
-from fastacct.scripts.loops import around, passes
+from fastacct.scripts.loops import around, iterated, passes
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import ElsewhereError, UnclearError, last_name
+from fastacct.scripts.tree import ElsewhereError, NoNumberError, UnclearError, last_name
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
 _MOVED: Final = {
@@ -24,6 +24,9 @@ _MOVED: Final = {
 }
 """Fields of loaders, optimizers, trainers and accountants that mean another loop where they are set."""
 _SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
+_SHARED: Final = "on one batch: the batches of its steps are not drawn one by one"
+_OPEN: Final = "; if its data is public, check the script without it"
+_ADDED: Final = "where it adds up k Poisson batches, fa.Gaussian(noise).poisson(rate, draws=k) is a step"
 _ACCUMULATED: Final = ("virtual_step", "signal_skip_step", "accumulate", "no_sync", "original_optimizer")
 
 
@@ -52,7 +55,7 @@ def over(script: Script, step: ast.AST) -> ast.For:
         if isinstance(node, ast.For):
             return node
         if isinstance(node, ast.If | ast.IfExp | ast.Try | ast.BoolOp | ast.Match):
-            raise UnclearError(step, "a step is not taken in each round: batches may be added up")
+            raise UnclearError(step, f"a step is not taken in each round: {_ADDED}")
         if isinstance(node, ast.FunctionDef):
             node = script.caller(node)
             if node in seen:
@@ -60,6 +63,23 @@ def over(script: Script, step: ast.AST) -> ast.For:
             seen.add(node)
         elif isinstance(node, ast.While | ast.Module | ast.ClassDef | ast.Lambda | ast.AsyncFunctionDef):
             raise UnclearError(step, "the loop around this step is not over a loader")
+
+
+def refuse_shared(script: Script, steps: Sequence[ast.Call]) -> None:
+    """Several steps in one round of a loop: the batch of the second is that of the first."""
+    loops = [over(script, one) for one in steps]
+    for number, one in enumerate(loops):
+        if one in loops[:number]:
+            raise NoNumberError(steps[number], f"several steps {_SHARED}")
+
+
+def refuse_inside(script: Script, inner: ast.AST, loaders: set[Key]) -> None:
+    """A loop in each round of which steps are taken, within a loop over a loader."""
+    outer = script.above(script.parent[inner], ast.For)
+    while outer is not None:
+        if script.origin(iterated(script, outer.iter)) in loaders:
+            raise NoNumberError(inner, f"each round takes a step {_SHARED}")
+        outer = script.above(script.parent[outer], ast.For)
 
 
 def take_epochs(loop: Loop, steps: Sequence[ast.Call], after: ast.Call) -> None:
@@ -129,7 +149,14 @@ def ask_of_file(loop: Loop) -> None:
             loop.ask("batches", f"line {script.attributes[name][0].lineno}: {name} takes steps in a way of its own")
     for one in script.attributes["step"]:
         if _is_public(script, one):
-            loop.ask("batches", f"line {one.lineno}: {ast.unparse(one.value)[:40]} takes steps without noise")
+            loop.ask("noise", f"line {one.lineno}: {ast.unparse(one.value)[:40]} takes steps without noise{_OPEN}")
+    for one in script.attributes["train"]:
+        if _is_trainer(script, one):
+            loop.ask("noise", f"line {one.lineno}: {ast.unparse(one)[:40]} trains without noise{_OPEN}")
+    for call in script.calls:
+        if script.qualified(call.func).endswith(".ReduceLROnPlateau"):
+            text = "ReduceLROnPlateau: what its step() is given must not come from the records that are trained on"
+            loop.notes.append(f"line {call.lineno}: {text}.")
     moved = ((asks, one) for asks, names in _MOVED.items() for name in names for one in script.attributes[name])
     for asks, one in moved:
         if not isinstance(one.ctx, ast.Load) and ast.unparse(one.value) != "self":
@@ -160,16 +187,36 @@ def _is_read(script: Script, node: ast.AST) -> bool:
     return "setattr" not in (getattr(node, "id", ""), getattr(node, "attr", "")) and not is_set
 
 
-def _is_public(script: Script, step: ast.Attribute) -> bool:
-    """Whether a step is surely that of a plain optimizer of PyTorch, which no engine was given."""
-    if not isinstance(step.value, ast.Name) or len(script.lookup(step.value.id, step.value)[1]) != 1:
-        return False
+def _is_trainer(script: Script, train: ast.Attribute) -> bool:
+    """Whether a method is that of a plain trainer of Hugging Face."""
     try:
-        made = script.resolve(step.value)
+        made = script.resolve(train.value)
     except UnclearError:
         return False
-    name = script.qualified(made.func) if isinstance(made, ast.Call) else ""
-    if not name.startswith("torch.optim.") or name.startswith("torch.optim.lr_scheduler."):
+    return isinstance(made, ast.Call) and script.qualified(made.func).startswith(("transformers.", "trl."))
+
+
+def _is_public(script: Script, step: ast.Attribute) -> bool:
+    """Whether a step is surely that of a plain optimizer of PyTorch, which no engine was given."""
+    whole = step.value
+    while isinstance(whole, ast.Subscript):
+        whole = whole.value
+    if isinstance(whole, ast.Name) and whole is step.value and len(script.lookup(whole.id, whole)[1]) != 1:
         return False
-    given = [*script.uses[step.value.id]]
-    return not any(isinstance(script.parent[one], ast.keyword | ast.Call) for one in given)
+    try:
+        made = [script.resolve(whole)]
+    except UnclearError:
+        made = []
+    if whole is not step.value:  # an element of a list, or of a dictionary
+        same = ast.unparse(step.value)
+        stores = [one for one in ast.walk(script.tree) if isinstance(one, ast.Assign)]
+        made += [one.value for one in stores if any(ast.unparse(target) == same for target in one.targets)]
+        made = [part for one in made for part in ast.walk(one) if isinstance(part, ast.Call)]
+    names = [script.qualified(one.func) for one in made if isinstance(one, ast.Call)]
+    plain = [one for one in names if one.startswith("torch.optim.")]
+    if not plain or any(one.startswith("torch.optim.lr_scheduler.") for one in plain):
+        return False
+    uses: list[ast.AST] = [*script.uses[whole.id]] if isinstance(whole, ast.Name) else []
+    above = [script.parent[one] for one in uses]
+    above += [script.parent[one] for one in above if isinstance(one, ast.Subscript)]
+    return not any(isinstance(one, ast.keyword | ast.Call) for one in above)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from typing import Final
 
 from fastacct.scripts import noise
 from fastacct.scripts.engines import draws_as, from_loader
@@ -12,7 +13,10 @@ from fastacct.scripts.loops import around, is_single, iterated, passes
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import LOADER, Loader
 from fastacct.scripts.steps import ask_of_file
-from fastacct.scripts.tree import UnclearError, keywords
+from fastacct.scripts.tree import UnclearError, keywords, last_name
+
+_WHOLE: Final = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_by_global_norm")
+"""Functions that clip all gradients as they are, which in a loop over batches are those of a batch."""
 
 # -- dp-transformers -------------------------------------------------------------------------------------------------
 
@@ -78,7 +82,13 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
         loop.values.setdefault("epochs", math.prod(passes(script, one) for one in loops[1:]))
     except UnclearError as error:
         loop.ask("epochs", error)
-    return from_loader(loop, source, is_poisson=False)
+    loop = from_loader(loop, source, is_poisson=False)
+    for call in script.calls:
+        is_here = next(noise.loops_around(script, call), None) is over
+        if is_here and last_name(call.func) in _WHOLE and loop.values.get("batch_size") != 1:
+            why = "the gradient of a whole batch is clipped: what a record adds to it has no bound of its own"
+            loop.ask("noise", f"line {call.lineno}: {why}")
+    return loop
 
 
 def _target(script: Script, call: ast.Call) -> ast.expr:

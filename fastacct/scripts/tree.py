@@ -33,6 +33,10 @@ class ElsewhereError(UnclearError):
     """A function that nothing in the file calls."""
 
 
+class NoNumberError(UnclearError):
+    """Something that no number is known for, whatever is given."""
+
+
 class Binding(NamedTuple):
     """One place where a name gets a value: `kind` is value, part (of a tuple), import, parameter, or other."""
 

@@ -24,6 +24,7 @@ from fastacct.loaders.objects import accumulated, seen
 from fastacct.loaders.seen import Seen
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
+from fastacct.training.given import together, whole
 
 _VERSION: Final = 1  # of the state
 _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
@@ -105,7 +106,12 @@ class Meter:
             raise TypeError("make_private says what the loader is given to: give it, too")
         self._is_private = loader is not None and bool(make_private)
         self.accumulate = int(as_number("accumulate", accumulate, _WHOLE))
-        self._loader, self._after = loader, None if after is None else as_process(after)
+        if isinstance(after, Meter):
+            raise TypeError(
+                "after is a meter: give the job that it counted, such as fa.Gaussian(1.0).poisson(0.01) * meter.steps"
+            )
+        self._loader, self._whole = loader, whole(loader)
+        self._after = None if after is None else as_process(after)
         self._asked: dict[str, Any] = {
             name: run[name] for name in ("neighbors", "accountant", "threads") if name in run
         }
@@ -133,7 +139,7 @@ class Meter:
         if live.most < math.inf:
             self._live = self._live._replace(most=live.most // self.accumulate)
         self.accumulate *= live.batches
-        noise = _together(noise_multiplier)
+        noise = together(noise_multiplier)
         self._run = given | self._live.run | {"noise_multiplier": live.share * noise}
         self.least_noise = 0.0 if isinstance(noise_multiplier, Sequence) else noise
         """The noise multiplier that an optimizer must have at least; 0 where several releases were given."""
@@ -215,9 +221,11 @@ class Meter:
         BudgetExceededError
             Where it would exceed the budget, or the sampler draws no more batches.  Nothing has changed then.
         ValueError
-            A pass that was not begun, or has fewer steps.
+            A pass that was not begun, or has fewer steps; a loader whose sampler was changed.
         """
         more, live = int(as_number("steps", steps, _WHOLE)), self._live
+        if whole(self._loader) != self._whole:
+            raise ValueError("the loader's sampler was changed since the meter was made: make a new meter for it")
         units = -(-(self.steps + more) // live.per)
         if live.is_pass:
             if self._in_pass is None:
@@ -368,19 +376,6 @@ class Meter:
             noise, rate, _ = map(unwrap, parameters(self._of(units)).values())
             own = Gaussian(noise).poisson(rate, draws=self._draws) * units
         return own if self._after is None else self._after + own
-
-
-def _together(noise: float | Sequence[float]) -> float:
-    """The noise multiplier of several releases of one batch, never above the true one."""
-    if not isinstance(noise, list | tuple):
-        return as_number("noise_multiplier", noise, _ANY)
-    each = [as_number(f"noise_multiplier[{i}]", one, _ANY) for i, one in enumerate(noise)]
-    if not each:
-        raise ValueError("noise_multiplier is empty: give one of each release")
-    least = min(each)
-    if len(each) == 1 or least in (0.0, math.inf):
-        return least
-    return least / math.sqrt(math.fsum((least / one) ** 2 for one in each)) * (1.0 - 2.0**-49)
 
 
 def _of_keywords(given: Mapping[str, Any]) -> Seen:

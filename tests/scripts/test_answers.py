@@ -317,3 +317,77 @@ def test_a_seed_of_the_noise_and_batches_that_are_made_elsewhere_are_noted():
     assert check(text, delta=1e-5)[0].notes == ()
     (found,) = check(SMALL.replace("size=100)", "size=100, collate_fn=other.collate)"), delta=1e-5)
     assert found.notes == ("line 6: other.collate must make one example of each record.",)
+
+
+def test_the_rate_of_a_sampler_that_draws_fewer_indices_is_that_of_its_loader():
+    """Opacus takes 1 / len(loader) for the rate, and the weights for nothing."""
+    script = SCRIPTS["weights_and_fewer_indices"]["script"]
+    (plain,) = check(script)
+    assert plain.epsilon > 3.169
+    assert check(script, records=50_000)[0].epsilon == plain.epsilon
+    (asked,) = check(script.replace("=10000", "=many"))
+    assert "len(loader)" in asked.asks["records"]
+    (told,) = check(script.replace("=10000", "=many"), records=10_000)
+    assert told.epsilon == plain.epsilon
+    assert "len(loader)" in str(told)
+    for name in ("indices_as_a_sampler", "a_part_of_the_indices_as_a_sampler"):
+        assert "len(loader)" in check(SCRIPTS[name]["script"])[0].asks["records"]
+        assert "len(loader)" in str(check(SCRIPTS[name]["script"], records=40_000, batch_size=512)[0])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "F.cross_entropy(out, y) + (out.mean(0) ** 2).sum()",
+        "F.cross_entropy(out, y) + out.mean(dim=0).pow(2).sum()",
+        "F.cross_entropy(out, y) + torch.mean(out, 0).norm()",
+        "F.cross_entropy(out, y) - torch.distributions.Categorical(out.softmax(1).mean(0)).entropy()",
+        "F.cross_entropy(out, y) + out.max()",
+        "F.cross_entropy(out, y) + out.sum().abs()",
+        "F.cross_entropy(out, y) ** 2",
+        "F.cross_entropy(out, y).exp()",
+        "torch.sqrt(F.mse_loss(out, y))",
+        "((F.cross_entropy(out, y) - 0.1).abs() + 0.1)",
+        "F.cross_entropy(out, y) * out.mean()",
+        "1 / F.kl_div(out, y)",
+        "F.cross_entropy(out, y); loss = loss if loss > 0.1 else 0 * loss",
+        "F.cross_entropy(out, y); loss = loss * (loss > 0.1)",
+        "F.cross_entropy(out, y)\n        if loss.item() > 5:\n            loss = loss * 0",
+        "F.cross_entropy(out, y); loss = loss / loss.detach()",
+        "F.cross_entropy(out, y); loss **= 2",
+        "nn.CrossEntropyLoss()(out, y).log()",
+        "model(x, labels=y).loss ** 2",
+        "max(F.cross_entropy(out, y), 0.1)",
+    ],
+)
+def test_a_function_of_a_mean_over_the_batch_gets_no_number(line):
+    script = SMALL.replace("import torch.nn.functional", "import torch.nn as nn\nimport torch.nn.functional")
+    (found,) = check(script.replace(LOSS, line), records=1000, delta=1e-5)
+    assert found.epsilon is None
+    assert set(found.asks) == {"one example"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "F.cross_entropy(out, y) / 4 + 0.5 * (out ** 2).mean()",
+        "F.cross_entropy(out, y, reduction='none'); loss = (loss ** 2).mean()",
+        "(F.mse_loss(out, y, reduction='none').mean(1) ** 2).mean()",
+        "F.cross_entropy(out, y) + 1e-4 * sum(p.pow(2).sum() for p in model.parameters()) ** 2",
+        "F.cross_entropy(out, y) * x.size(0) / len(data)",
+        "F.cross_entropy(out, y); ppl = torch.exp(loss.detach()); print(f'{loss.item() ** 2:.3f}')",
+        "F.cross_entropy(out, y)\n        if loss.item() < best:\n            best = loss.item()",
+        "F.binary_cross_entropy(out, y) - 0.5 * torch.sum(1 + x - out.pow(2) - x.exp())",
+        "torch.stack([F.cross_entropy(one, y) for one in heads]).mean()",
+        "torch.mean(torch.sum((out - x) ** 2, dim=1))",
+        "(out.max(1)[0] - out.norm(2, dim=1)).abs().mean()",
+        "nn.MSELoss(reduction='none')(out, y).sqrt().mean()",
+        "model(x, longest=x.max())",
+    ],
+)
+def test_a_sum_over_records_keeps_its_number(line):
+    script = SMALL.replace("import torch.nn.functional", "import torch.nn as nn\nimport torch.nn.functional")
+    given = {"records": 1000, "delta": 1e-5}
+    (plain,) = check(script, **given)
+    (found,) = check(script.replace(LOSS, line), **given)
+    assert found.epsilon == plain.epsilon

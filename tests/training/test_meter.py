@@ -240,6 +240,7 @@ def test_states_of_others_and_damaged_ones_change_nothing():
         (POISSON | {"noise_multiplier": []}, "noise_multiplier is empty"),
         (POISSON | {"delta": "1/n"}, "needs records"),
         (POISSON | {"loader": 3}, "nothing is known of builtins.int"),
+        (POISSON | {"after": Meter(**POISSON)}, "after is a meter: give the job"),
     ],
 )
 def test_mistakes_are_named(given, said):

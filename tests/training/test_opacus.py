@@ -9,6 +9,7 @@ pytest.importorskip("opacus", reason="the extra opacus is not installed")
 
 from opacus import PrivacyEngine  # noqa: E402
 
+from fastacct.training import Meter  # noqa: E402
 from fastacct.training.opacus import Guard  # noqa: E402
 from tests.compat.test_opacus import drawn, own_registry, registered  # noqa: E402, F401
 from tests.compat.test_opacus_training import shuffled_bounds, train, training  # noqa: E402
@@ -125,3 +126,16 @@ def test_a_batch_that_is_taken_several_times_counts_as_often():
         break
     assert engine.accountant.history == [(1.5, 1.0, 3)]
     assert guard.epsilon == fa.dpsgd.epsilon(noise_multiplier=1.5, sample_rate=1.0, steps=3, delta=1e-5)
+
+
+@pytest.mark.parametrize("part", ["sampler", "batch_size"])
+def test_a_loader_whose_sampler_was_changed_is_refused_at_the_next_step(part):
+    data = torch.utils.data.TensorDataset(torch.randn(100, 2))
+    loader = torch.utils.data.DataLoader(data, batch_size=10, shuffle=True)
+    meter = Meter(loader, noise_multiplier=3.0, delta=1e-5, neighbors="zero_out")
+    assert len([*meter.batches()]) == len([*meter.batches()]) == 10
+    changed = {"sampler": torch.utils.data.RandomSampler(data, replacement=True), "batch_size": 20}
+    setattr(loader.batch_sampler, part, changed[part])
+    with pytest.raises(ValueError, match="sampler was changed"):
+        next(meter.batches())
+    assert meter.steps == 20

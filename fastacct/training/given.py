@@ -1,0 +1,49 @@
+"""What a meter is given: the noise of several releases, and a loader, which must stay as it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from fastacct.core.inputs import Domain, as_number
+
+_ANY: Final = Domain(0.0, math.inf)
+_PARTS: Final = ("batch_sampler", "sampler")
+_SIZES: Final = ("batch_size", "drop_last", "sample_rate", "steps", "num_samples", "replacement")
+
+
+class _Same:
+    """An object that is equal to itself alone."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.held is other.held
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def whole(loader: object) -> list[object]:
+    """The samplers of a loader and their sizes, to be compared with what they were."""
+    found: list[object] = []
+    held = [loader]
+    for depth, part in enumerate(held):
+        sizes = (getattr(part, name, None) for name in _SIZES)
+        found += [_Same(part), *(one if isinstance(one, int | float) else None for one in sizes)]
+        held += [inner for name in _PARTS if depth < 8 and (inner := getattr(part, name, None)) is not None]
+    return found
+
+
+def together(noise: float | Sequence[float]) -> float:
+    """The noise multiplier of several releases of one batch, never above the true one."""
+    if not isinstance(noise, list | tuple):
+        return as_number("noise_multiplier", noise, _ANY)
+    each = [as_number(f"noise_multiplier[{i}]", one, _ANY) for i, one in enumerate(noise)]
+    if not each:
+        raise ValueError("noise_multiplier is empty: give one of each release")
+    least = min(each)
+    if len(each) == 1 or least in (0.0, math.inf):
+        return least
+    return least / math.sqrt(math.fsum((least / one) ** 2 for one in each)) * (1.0 - 2.0**-49)
