@@ -34,6 +34,9 @@ class Sums:
     ) -> None:
         self.script, self.nodes, self.holds, self.reduces = script, nodes, holds, reduces
         self.values: dict[str, list[tuple[ast.stmt, ast.expr]]] = {}
+        batch = getattr(nodes[0], "target", None) or getattr(nodes[0], "args", None)
+        self.given = {last_name(one) for one in ast.walk(batch)} if batch is not None else set()
+        """Names of a batch, or of parameters."""
         for node in nodes:
             if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -152,7 +155,7 @@ class Sums:
         found = sorted(self.values.get(name.id, ()), key=lambda one: _end(one[0]), reverse=True)
         before = [one for one in found if _end(one[0]) <= (name.lineno, name.col_offset)]
         around = {name} if not before else {*self._around(name)}
-        for one in before or found:
+        for one in before or ([] if name.id in self.given else found):
             yield one
             if not isinstance(one[0], ast.AugAssign) and self.script.parent[one[0]] in around:
                 return

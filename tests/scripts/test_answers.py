@@ -220,6 +220,8 @@ COLLATE = "def co(batch):\n    {}\n    return torch.utils.data.default_collate(b
             "x = rearrange(x, 'b k c h w -> (b k) c h w')",
             "x = (x - x.mean(0)) / x.std(0)",
             "x = x / x.max()",
+            "x = x - x.mean(0)",
+            "x = x / 255; x = x - x.mean()",
             "x = 0.5 * x + 0.5 * x[torch.randperm(len(x))]",
             "order = torch.randperm(len(x)); x = x + x[order]",
             "x = x + torch.roll(x, 1, 0)",
