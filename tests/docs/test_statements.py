@@ -218,7 +218,7 @@ ROWS = [
     ("mechanisms/integer.py", "3e-11 is added", "an entry of a ledger, larger than the error in the row above"),
     ("mechanisms/integer.py", "are below 1e-290", "how the end is chosen; the mass beyond it is bounded"),
     ("mechanisms/nested.py", "The bounds are about 1e-5 of themselves apart", several_releases_on_a_sample),
-    ("mechanisms/nested.py", "bounds are up to 1e-2 apart", releases_of_discrete_noise_on_a_sample),
+    ("mechanisms/nested.py", "Its bounds are up to 1e-2 apart", releases_of_discrete_noise_on_a_sample),
     ("plot/figures.py", "2 and 5 times them", SETTING),
     ("privacy_loss.py", "To 1e-9 of itself", variance_of_the_loss),
     ("privacy_loss.py", "about 1e-6 of the second moment", "tests/verbs/test_privacy_loss.py"),
