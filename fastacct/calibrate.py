@@ -26,7 +26,7 @@ from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.attack import rates
-from fastacct.readers.job import Ask, is_on_grid, rough_epsilon
+from fastacct.readers.job import Ask, is_on_grid, roughly
 
 _ANY: Final = Domain(-math.inf, math.inf)
 _ROUGHLY: Final = {
@@ -167,7 +167,7 @@ def _nearby(
     """Where coarse grids put the boundary, if grids answer for epsilon: a start that costs little."""
 
     def level(x: float) -> float:
-        return excess(rough_epsilon(build(x), goal.delta, relation), goal.epsilon)
+        return excess(roughly("epsilon", build(x), goal.delta, relation), goal.epsilon)
 
     first = 1.0 if ends is None else ends[0]
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading, status_within
 from fastacct.readers.reach import within_reach
 
 EXACTLY: Final = Settings()
+OFF_LINE: Final = Settings(rungs=EXACTLY.rungs[1:])
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
 
 
@@ -39,8 +40,8 @@ class Ask(NamedTuple):
     """Of each target: an upper bound that is at most this need not be narrower."""
 
 
-def exact(job: Process, ask: Ask) -> Bounds:
-    """Certified bounds by the tightest readers there are."""
+def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
+    """Certified bounds by the tightest readers there are, or of losses by some rungs alone."""
     if job.sampled(ask.relation, exactly=True):
         return by_cells(job, ask)
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
@@ -53,7 +54,7 @@ def exact(job: Process, ask: Ask) -> Bounds:
             return per_cell(job.shape, ask.target, ask.shape, of_cell)
         bounds = _largest(whole.alternatives(ask.relation), mine, is_lower=job.tight)
     else:
-        bounds = by_cells(whole, mine)
+        bounds = by_cells(whole, mine, settings)
     if job.tight:
         return bounds
     if not whole.is_gaussian:  # the divergences of the mechanisms themselves may say more
@@ -250,9 +251,9 @@ def _reader(process: Process, index: int, relation: Relation, settings: Settings
     return kept[relation, settings]
 
 
-def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
+def delta_of(job: Process, epsilons: Cells, relation: Relation, settings: Settings = EXACTLY) -> Cells:
     """Deltas of another job, for mechanisms whose divergence needs them."""
-    return np.asarray(exact(job, Ask("delta", epsilons, epsilons.shape, relation, only_upper=True)).upper)
+    return np.asarray(exact(job, Ask("delta", epsilons, epsilons.shape, relation, only_upper=True), settings).upper)
 
 
 @within_reach(True)
@@ -267,11 +268,15 @@ def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
 
 
 @within_reach(math.inf)
-def rough_epsilon(job: Process, delta: float, relation: Relation) -> float:
-    """Epsilon of such a job at most, roughly, by a grid that takes little time; inf where none tells."""
-    cell = _reader(job.decompose(relation), 0, relation, EXACTLY)
-    with cell.lock:
-        return cell.roughly("epsilon", delta, math.inf)
+def roughly(quantity: Literal["epsilon", "delta"], job: Process, target: float, relation: Relation) -> float:
+    """Epsilon or delta of a job of plain numbers at most, by grids that take little time; inf where none tells."""
+    whole, most = job.decompose(relation), -math.inf
+    has_several = any(m.alternatives() for m, _ in whole)
+    for one in whole.alternatives(relation) if has_several else [whole]:
+        cell = _reader(one, 0, relation, EXACTLY)
+        with cell.lock:
+            most = max(most, cell.roughly(quantity, target, math.inf))
+    return most
 
 
 @within_reach(math.inf)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, cached_property, partial
 from typing import Final, Literal
 
 import numpy as np
@@ -18,7 +18,8 @@ from fastacct.core.relations import Relation
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import delta_of, owners
+from fastacct.readers.cell import Settings
+from fastacct.readers.job import EXACTLY, OFF_LINE, delta_of, owners, roughly
 from fastacct.readers.nearby import DELTA
 
 _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
@@ -27,11 +28,13 @@ _PLACES: Final = [-710.0, *(-place for place in _TRIED[::-1]), 0.0, *_TRIED, 710
 the ends are not asked."""
 _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
-_BESIDE: Final = (0.0, 1e-3, -1e-3, 0.0)
+_BESIDE: Final = (0.0, 1e-3, -1e-3)
 """What is tried next to a corner, which can be found exactly: lines through points near it have fewer roundings."""
 _BEYOND: Final = 1e290
+_PROBE: Final = (_TRIED[3],)
+_TURNS: Final = 30
 
-_DeltaAt = Callable[[float], float]
+_DeltasAt = Callable[[tuple[float, ...]], list[float]]
 
 
 def supporting_lines(
@@ -65,65 +68,76 @@ def supporting_lines(
 
 
 class _Deltas:
-    """Deltas of a job of plain numbers, one by one: certified upper bounds."""
+    """Deltas of a job of plain numbers, some at a time: certified upper bounds."""
 
     def __init__(self, job: Process, relation: Relation) -> None:
         self._job, self._relation = job, relation
         self._whole = job.decompose(relation)
-        self.at: _DeltaAt = cache(self._at)
-        """By all readers."""
-        self.by_line: Callable[[float], tuple[float, bool]] = cache(self._by_line)
+        self.by_line: Callable[[tuple[float, ...]], tuple[list[float], bool]] = cache(self._by_line)
         """By the line alone, and whether the others say no more."""
+        self.roughly: _DeltasAt = cache(self._roughly)
+        """By grids that take little time."""
+        self.at: _DeltasAt = cache(self._at)
+        """By all readers."""
+        self.off_line: _DeltasAt = cache(partial(self._all, OFF_LINE))
+        """By all but the line, which takes long where it knows nothing."""
 
-    @property
+    @cached_property
     def has_line(self) -> bool:
-        """Whether a line reads such losses."""
-        return not any(kind.alternatives() for kind, _ in self._whole) and self.by_line(_TRIED[3])[0] < math.inf
+        """Whether a line reads such losses, and the others say no more."""
+        several = any(kind.alternatives() for kind, _ in self._whole)
+        return not several and self._job.tight and self.by_line(_PROBE)[1]
 
-    def _at(self, epsilon: float) -> float:
-        if self.has_line and self._job.tight and self.by_line(epsilon)[1]:
-            return self.by_line(epsilon)[0]
-        return float(delta_of(self._job, np.array(epsilon), self._relation))
+    def first(self, epsilons: tuple[float, ...]) -> list[float]:
+        """What costs least."""
+        return self.by_line(epsilons)[0] if self.has_line else self.roughly(epsilons)
 
-    def are_known(self, near: list[float], lowest: float, best: float) -> bool:
-        """Whether other readers say no more than the line: it is tight, or the best rate is delta at the far end."""
-        if not all(self.by_line(abs(epsilon))[1] for epsilon in near):
-            return 0.0 <= best - self.by_line(_TRIED[-1])[0] <= _GOOD * best
-        # of a class of mechanisms divergences may say more than losses
-        return self._job.tight or self.at(abs(lowest)) >= self.by_line(abs(lowest))[0] * (1.0 - _GOOD)
+    def _at(self, epsilons: tuple[float, ...]) -> list[float]:
+        if self.has_line and self.by_line(epsilons)[1]:
+            return self.by_line(epsilons)[0]
+        return self._all(EXACTLY, epsilons)
 
-    def _by_line(self, epsilon: float) -> tuple[float, bool]:
+    def _all(self, settings: Settings, epsilons: tuple[float, ...]) -> list[float]:
+        return [*map(float, delta_of(self._job, np.array(epsilons), self._relation, settings))]
+
+    def _roughly(self, epsilons: tuple[float, ...]) -> list[float]:
+        return [roughly("delta", self._job, epsilon, self._relation) for epsilon in epsilons]
+
+    def _by_line(self, epsilons: tuple[float, ...]) -> tuple[list[float], bool]:
         line = Contour.of(self._whole, self._relation)
         try:
-            reading, is_all = line.read_cell(0, np.array([epsilon]), DELTA, only_upper=True)
+            reading, is_all = line.read_cell(0, np.array(epsilons), DELTA, only_upper=True)
         except OutOfReachError:
-            return math.inf, False
-        return float(reading.upper[0]), bool(is_all[0])
+            return [math.inf] * len(epsilons), False
+        return reading.upper.tolist(), bool(is_all.all())
 
 
 def _largest(deltas: _Deltas, fpr: float) -> float:
     """The smallest upper bound of the true-positive rate over epsilon: of steep lines, and of flat ones left of 0.
 
     Each rate is searched by itself, so that its bits do not depend on the others.  Whatever is tried is a bound: what
-    says where to try next need not be proved.  What the line says costs least, and is all where it is tight.
+    says where to try next need not be proved.
     """
-    first, search = _Search(lambda epsilon: deltas.by_line(epsilon)[0], fpr), _Search(deltas.at, fpr)
-    near = []
-    if deltas.has_line and first.found():
+    first, search = _Search(deltas.first, fpr), _Search(deltas.at, fpr)
+    if first.found():
         near = first.refined()
-        if deltas.are_known(near, first.lowest, first.best):
+        if deltas.has_line and deltas.by_line(tuple(sorted({abs(epsilon) for epsilon in near})))[1]:
             return first.best
-    is_begun = all(delta < 1.0 for _, _, delta in first.known.values())  # the line knew something everywhere
-    if (is_begun and any(search.odds(epsilon) < _BEYOND for epsilon in near)) or search.found():
+        near = first.around()
+        if not deltas.by_line((abs(near[len(near) // 2]),))[1]:
+            search.deltas_at = deltas.off_line
+        search.ask(near)
+    is_begun = all(delta < 1.0 for _, _, delta in first.known.values())  # it knew something everywhere
+    if (is_begun and search.says_something) or search.found():
         search.refined()
     return min(first.best, search.best)
 
 
 class _Search:
-    """For the epsilon that is best at a false-positive rate."""
+    """For the epsilon that is best at a false-positive rate; several are tried at once: they share a line or a grid."""
 
-    def __init__(self, delta_at: _DeltaAt, fpr: float) -> None:
-        self.delta_at, self.fpr = delta_at, fpr
+    def __init__(self, deltas_at: _DeltasAt, fpr: float) -> None:
+        self.deltas_at, self.fpr = deltas_at, fpr
         self.is_steep = True
         self.known: dict[float, tuple[float, float, float]] = {}
         """Of what was tried: both rates, and delta."""
@@ -138,14 +152,26 @@ class _Search:
         """The smallest bound of the true-positive rate."""
         return min(1.0, *(tpr for tpr, _, _ in self.known.values()), 1.0)
 
+    @property
+    def says_something(self) -> bool:
+        """Whether some epsilon that was tried proves anything."""
+        return any(fnr > 0.0 for _, fnr, _ in self.known.values())
+
+    def ask(self, epsilons: Iterable[float]) -> None:
+        """Try those that may say something, and are not known."""
+        new = [e for e in epsilons if abs(e) <= _TRIED[-1] and math.exp(e) * self.fpr < 1.0 and e not in self.known]
+        if at := tuple(sorted({abs(epsilon) for epsilon in new})):
+            deltas = dict(zip(at, self.deltas_at(at), strict=True))
+            for epsilon in new:
+                delta = min(deltas[abs(epsilon)], 1.0)
+                both = _rates(np.array(delta), np.array(epsilon), self.fpr)
+                self.known[epsilon] = float(both[0]), float(both[1]), delta
+
     def odds(self, epsilon: float) -> float:
         """What rises with the true-positive rate, and keeps the digits of the smaller rate."""
+        self.ask([epsilon])
         if epsilon not in self.known:
-            if abs(epsilon) > _TRIED[-1] or math.exp(epsilon) * self.fpr >= 1.0:
-                return _BEYOND * (2000.0 + epsilon)
-            delta = self.delta_at(abs(epsilon))
-            both = _rates(np.array(delta), np.array(epsilon), self.fpr)
-            self.known[epsilon] = float(both[0]), float(both[1]), delta
+            return _BEYOND * (2000.0 + epsilon)
         tpr, fnr, delta = self.known[epsilon]
         if delta >= 1.0:  # further out, on the side that is looked at
             return _BEYOND * (2000.0 - epsilon if self.is_steep else 2000.0 + epsilon)
@@ -160,34 +186,39 @@ class _Search:
             for one, other in itertools.pairwise((21, 13, 8, 5, 3, 2, 1)):
                 if self.odds(_PLACES[first + other]) >= self.odds(_PLACES[first + one]):
                     first += other
-            if any(fnr > 0.0 for _, fnr, _ in self.known.values()):
+            if self.says_something:
                 return True
         return False
 
     def refined(self) -> list[float]:
         """Try what is better; the epsilons at last that show that nothing is."""
-        is_sure, polished = False, 0
-        for step in range(60):
+        is_sure = False
+        for _ in range(_TURNS):
             best, kind, e, rate = self._so_far()
             at = e.index(best)
             low, high = self._between(e, at)
             enough = rate[at] - _GOOD * abs(rate[at])
             corner, least = _corner(np.array(e), rate, at, self.fpr, 1.0 - kind)
-            foretold = _log_delta(self.delta_at, e, at)
+            foretold = _log_delta([(abs(one), self.known[one][2]) for one in e], at)
             following, guess = _lowest(foretold, low, high, self.fpr, kind)
-            is_done = is_sure and self.known[best][2] > 0.0 and max(guess, least) >= enough
-            if is_done or polished == len(_BESIDE) or high - low <= _GOOD:
+            is_corner, is_smooth = least >= enough, self.known[best][2] > 0.0 and guess >= enough
+            if (is_sure and (is_corner or is_smooth)) or high - low <= _GOOD:
                 break
             beyond = corner + math.copysign(1e-14 * (1.0 + abs(corner)), corner)  # delta has its corner, too
-            if least >= enough:
-                following, polished = beyond * (1.0 + _BESIDE[polished]), polished + 1
-            else:
-                tried = beyond if guess >= enough or step % 4 == 2 else following
-                following = self._inside(tried if step % 4 < 3 else low, low, best, high)
-            self.odds(following)
-            if abs(following - best) > 1e-3 * (high - low):
-                is_sure = self._is_right(following, foretold)
+            tried = [beyond * (1.0 + away) for away in (_BESIDE if is_corner else _BESIDE[:1])]
+            if not is_corner:
+                tried += [following, *np.linspace(low, best, 4).tolist(), *np.linspace(best, high, 4).tolist()]
+            self.ask(one for one in tried if low < one < high)
+            is_sure = is_corner or self._is_right(following, foretold)
         return [epsilon for epsilon in self.known if e[max(at - 2, 0)] <= epsilon <= e[min(at + 2, len(e) - 1)]]
+
+    def around(self) -> list[float]:
+        """The best epsilon, and on either side the next one that is clearly worse: where to look more closely."""
+        best, kind, e, rate = self._so_far()
+        worse = self.known[best][kind] * (1.0 - 2.0 * kind) + 1e-3 * self.known[best][kind]
+        far = [epsilon for epsilon, value in zip(e, rate.tolist(), strict=True) if value > worse]
+        at = bisect_left(far, best)
+        return [*far[max(at - 1, 0) : at], best, *far[at : at + 1]]
 
     def _so_far(self) -> tuple[float, int, list[float], Cells]:
         """The best epsilon, which rate is small there, all epsilons that are told apart from it, and their rates."""
@@ -202,12 +233,6 @@ class _Search:
         low = e[at - 1] if at else _PLACES[bisect_left(_PLACES, e[at] - near) - 1]
         high = (e[at + 1 :] or [*_PLACES, math.inf][bisect_right(_PLACES, e[at] + near) :])[0]
         return max(low, -_TRIED[-1]), min(high, _TRIED[-1], -math.log(max(self.fpr, 1e-320)))
-
-    def _inside(self, epsilon: float, low: float, best: float, high: float) -> float:
-        """An epsilon that is new and between others, else the middle of the wider side."""
-        if low < epsilon < high and epsilon not in self.known:
-            return epsilon
-        return 0.5 * (best + (low if best - low > high - best else high))
 
     def _is_right(self, epsilon: float, foretold: Callable[[Cells], Cells]) -> bool:
         """Whether delta is what was foretold."""
@@ -247,11 +272,12 @@ def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> 
     return where, least
 
 
-def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells], Cells]:
+def _log_delta(known: list[tuple[float, float]], at: int) -> Callable[[Cells], Cells]:
     """A polynomial for log delta, through what is known next to the best epsilon."""
-    near = sorted(e[max(at - 2, 0) : at + 3], key=lambda one: (one not in e[max(at - 1, 0) : at + 2], abs(one - e[at])))
-    near = list(dict.fromkeys(abs(epsilon) for epsilon in near if delta_at(abs(epsilon)) > 0.0))[:4]
-    factor = [math.log(delta_at(t)) for t in near]
+    nearest = sorted(range(max(at - 2, 0), min(at + 3, len(known))), key=lambda i: (abs(i - at) > 1, abs(i - at)))
+    chosen = {epsilon: delta for epsilon, delta in (known[i] for i in nearest) if delta > 0.0}
+    near = list(chosen)[:4]
+    factor = [math.log(chosen[epsilon]) for epsilon in near]
     for k in range(1, len(near)):  # Newton's divided differences
         for i in range(len(near) - 1, k - 1, -1):
             factor[i] = (factor[i] - factor[i - 1]) / (near[i] - near[i - k])
