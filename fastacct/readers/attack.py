@@ -37,32 +37,44 @@ def rates(
     fpr = np.broadcast_to(fpr, shape)
     if relation not in _REVERSE and not is_exact_curve(process, relation):
         return _by_lines(process, fpr, relation, threads, positives=positives, both=both)
-    job, x = contour_of(process, relation, _ONE_WAY), np.ascontiguousarray(fpr).ravel()
+    lower, upper, wide = _by_curve(process, fpr, relation, threads, positives=positives, both=both, convex=convex)
+    if relation not in _REVERSE and wide.any():
+        lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
+        lower, upper = meet(np.maximum(lower, lines.lower), np.minimum(upper, lines.upper))
+    status = status_of(lower, upper)
+    if not positives:
+        status = np.where((lower <= 0.0) & (fpr < 1.0), Status.NOT_MET, status)
+    return Bounds(lower, upper, status.astype(np.uint8))
+
+
+def _by_curve(
+    process: Process, fpr: Cells, relation: Relation, threads: int, *, positives: bool, both: bool, convex: bool = False
+) -> tuple[Cells, Cells, NDArray[np.bool_]]:
+    """Bounds of a job whose curve the line reads, and where lines of all readers may say more."""
+    job, x, shape = contour_of(process, relation, _ONE_WAY), np.ascontiguousarray(fpr).ravel(), fpr.shape
     ways = (job.directions,) if convex else _ways(job)
     found = (error_rates(job, owners(job.shape, shape), x, way, threads, both=both) for way in ways)
     each, is_known = map(np.array, zip(*found, strict=True))
     lower, upper = each[:, :2].max(axis=0) if positives else each[:, 2:].min(axis=0) + 0.0  # no negative zero
-    wide: NDArray[np.bool_] = np.logical_not(is_known.all(axis=0))
-    if relation not in _REVERSE and not job.is_gaussian and wide.any():
-        lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
-        lower, upper = meet(np.maximum(lower, lines.lower.ravel()), np.minimum(upper, lines.upper.ravel()))
     if not job.is_gaussian and (none := x == 0.0).any():  # what only one distribution has, above all finite losses
         lost = exact(process, Ask("delta", np.full(shape, 1e300), shape, relation, threads))
         ends = (lost.lower, lost.upper) if positives else (1.0 - lost.upper - PAD, 1.0 - lost.lower + PAD)
         lower[none], upper[none] = (np.clip(end, 0.0, 1.0).ravel()[none] for end in ends)
-    status = status_of(lower, upper)
-    if not positives:
-        status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)
-    return Bounds(lower.reshape(shape), upper.reshape(shape), status.astype(np.uint8).reshape(shape))
+    wide = ~is_known.all(axis=0) & (not job.is_gaussian)
+    return lower.reshape(shape), upper.reshape(shape), wide.reshape(shape)
 
 
 def _by_lines(process: Process, fpr: Cells, relation: Relation, threads: int, *, positives: bool, both: bool) -> Bounds:
     """Bounds of any job: what its deltas prove, and what an attack reaches that looks at a known part alone."""
     lines = supporting_lines(process, fpr, relation, threads, positives=positives)
-    if process.tight or not both:
+    if process.tight or not both or not is_exact_curve(part := known_part(process), relation):
         return lines
-    part = rates(known_part(process), fpr, fpr.shape, relation, threads, positives=positives)
-    return _beside(lines, part, positives=positives)
+    least, most, _ = _by_curve(part, fpr, relation, threads, positives=positives, both=True)
+    if positives:
+        lower, upper = np.maximum(lines.lower, np.minimum(least, lines.upper)), lines.upper
+    else:
+        lower, upper = lines.lower, np.minimum(lines.upper, np.maximum(most, lines.lower))
+    return Bounds(lower, upper, np.where(lines.status == Status.LOOSE, status_of(lower, upper), lines.status))
 
 
 def _ways(job: Contour) -> tuple[Directions, ...]:
@@ -70,15 +82,6 @@ def _ways(job: Contour) -> tuple[Directions, ...]:
     if job.directions != BOTH or job.is_mirrored:
         return (job.directions,)
     return (REMOVE,) if job.is_symmetric else (REMOVE, ADD)
-
-
-def _beside(lines: Bounds, part: Bounds, *, positives: bool) -> Bounds:
-    """Bounds of a whole job from one side, and from the other what an attack on a part of it reaches."""
-    if positives:
-        lower, upper = np.maximum(lines.lower, np.minimum(part.lower, lines.upper)), lines.upper
-    else:
-        lower, upper = lines.lower, np.minimum(lines.upper, np.maximum(part.upper, lines.lower))
-    return Bounds(lower, upper, np.where(lines.status == Status.LOOSE, status_of(lower, upper), lines.status))
 
 
 def bayes_risk(process: Process, prior: Cells, shape: tuple[int, ...], relation: Relation, threads: int) -> Bounds:
@@ -96,8 +99,9 @@ def bayes_risk(process: Process, prior: Cells, shape: tuple[int, ...], relation:
         pad = np.where(smaller > 0.0, PAD * (1.0 + np.abs(log_one) + np.abs(log_other)), 0.0)
 
     def read(way: Relation) -> tuple[Bounds, Bounds]:
-        low, high = (Ask("delta", e, shape, way, threads) for e in (np.maximum(epsilon - pad, 0.0), epsilon + pad))
-        return exact(process, low), exact(process, high)
+        ends = np.stack([np.maximum(epsilon - pad, 0.0), epsilon + pad])  # neighbours share a line
+        both = exact(process, Ask("delta", ends, ends.shape, way, threads))
+        return Bounds(*(x[0] for x in both)), Bounds(*(x[1] for x in both))
 
     near, far = read(relation)
     if relation in _REVERSE:
