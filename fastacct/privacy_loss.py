@@ -195,12 +195,19 @@ class PrivacyLoss:
             pure = largest_finite(self._job.decompose(direction), direction)
         return float(rho) * (1.0 + 1e-12), float(pure) * (1.0 + 1e-12)
 
-    def _least_moment(self, s: float) -> float:
-        """A lower bound of log E_P exp(s L)."""
-        if (rows := self._moments(np.array([s]), 2)) is not None:
-            return float(rows[0, 0])
-        if each := [n * loss._least_moment(s) for n, loss in self._apart]:
-            return math.fsum(each) - 1e-15 * math.fsum(map(abs, each))
+    def _least_moment(self, s: Cells) -> Cells:
+        """Lower bounds of log E_P exp(s L)."""
+        rows = self._rows(s)
+        value = np.full(s.shape, np.nan) if rows is None else np.where(np.isfinite(rows[:2]).all(axis=0), rows[0], np.nan)
+        unknown = np.isnan(value)
+        if unknown.any() and self._apart:
+            each = [n * loss._least_moment(s[unknown]) for n, loss in self._apart]
+            value[unknown] = np.sum(each, axis=0) - 4e-16 * (len(each) + 2.0) * np.sum(np.abs(each), axis=0)
+        else:
+            value[unknown] = [*map(self._least_alone, s[unknown].tolist())]
+        return np.asarray(value)
+
+    def _least_alone(self, s: float) -> float:
         if s > 0.0:
             return float(s * self.divergence(1.0 + s).lower)
         if s > -1.0:

@@ -231,7 +231,7 @@ def _first_end(level: Callable[[float], float], sign: float, start: float, wide:
 
 
 def smallest_tau(
-    upper: Callable[[Cells], Cells], lower: Callable[[float], float], mean: Bounds, deviation: float, far: Weight
+    upper: Weight, lower: Weight, mean: Bounds, deviation: float, far: Weight
 ) -> float:
     """A bound of the smallest tau: tau^2 = sup over s of 2 g(s)/s^2, g(s) = K(s) - s E L, K the log-moment of the loss.
 
@@ -243,22 +243,17 @@ def smallest_tau(
     def above(s: Cells) -> Cells:
         return np.asarray(np.maximum(upper(s) - np.minimum(s * mean.lower, s * mean.upper), 0.0))
 
-    near, start = math.inf, 0.0
-    for s in (10.0 ** np.arange(-2.5, 0.1, 0.25) / deviation).tolist():
-        if 2.0 * s > 0.5 * MAX_ORDER:
-            break  # losses so small that no order resolves them
-        curvature = 0.0
-        for t in (s, -s):
-            least = max(lower(t) - max(t * mean.lower, t * mean.upper), 0.0)
-            with np.errstate(over="ignore", invalid="ignore"):
-                second = float(
-                    (np.expm1(above(np.array([2.0 * t]))[0]) - 2.0 * math.expm1(min(least, 700.0))) / (s * s)
-                )
-            curvature = math.inf if math.isnan(second) else max(curvature, second)
-        if curvature < near:
-            near, start = curvature, s
+    s = 10.0 ** np.arange(-2.5, 0.1, 0.25) / deviation
+    s = s[2.0 * s <= 0.5 * MAX_ORDER]  # losses may be so small that no order resolves them
+    both = np.append(s, -s)
+    least = np.maximum(lower(both) - np.maximum(both * mean.lower, both * mean.upper), 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        second = (np.expm1(above(2.0 * both)) - 2.0 * np.expm1(np.minimum(least, 700.0))) / (both * both)
+    curvature = np.maximum(np.nan_to_num(second, nan=math.inf, posinf=math.inf), 0.0).reshape(2, s.size).max(axis=0)
+    near = float(curvature.min(initial=math.inf))
     if math.isinf(near):
         return math.inf
+    start = float(s[curvature.argmin()])
     end = min(max(1e3 / deviation, 1e3), 0.5 * MAX_ORDER)
     square = max(near, float(far(np.array([end]))[0]))
     for side in (1.0, -1.0):
