@@ -57,14 +57,15 @@ def of_deltas(deltas: Deltas, points: int = 4096, least: float = 1e-26) -> Apart
 
 def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]:
     """Epsilons from 0 on, of each direction, as dense as a power of delta: samples of any rate, composed any number of
-    times, look everywhere."""
+    times, look everywhere.  Fewer where deltas are not known well: there it costs much to know them little better."""
     found = {}
     for direction in DIRECTIONS["add_remove"]:
         end = _first_below(deltas, direction, least)
         rough = end * np.union1d(np.geomspace(1e-6, 1.0, 48), np.linspace(0.0, 1.0, 24))
-        high = _falling(*deltas(direction, rough))[1]
+        low, high = _falling(*deltas(direction, rough))
+        weight = 0.08 * np.log(np.maximum(high, least)) - 3.0 * (high - low > 1e-7 * high)
         fine = np.linspace(0.0, end, 1 << 14)
-        dense = np.exp(0.08 * np.interp(fine, rough, np.log(np.maximum(high, least))))
+        dense = np.exp(np.interp(fine, rough, weight))
         found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
     whole = sum(float(count[-1]) for _, count in found.values())
     return {
