@@ -42,6 +42,7 @@ _MEANT: Final = {
     **dict.fromkeys(("without_replacement", "uniform"), "fixed_size"),
     **dict.fromkeys(("bernoulli", "poisson_subsampling"), "poisson"),
     **dict.fromkeys(("permutation", "random_reshuffling"), "shuffled"),
+    **{"tex": "latex", "md": "markdown", "pdf": "latex", "txt": "text", "paragraph": "appendix", "model_card": "card"},
 }
 """Words of other libraries and papers, and ours for them."""
 
