@@ -87,6 +87,8 @@ FIGURES = [
         r"misses at least (.*) % of the members",
         lambda: [100 * fa.tradeoff(fa.Gaussian(1.0).poisson(0.01) * 1000, 0.01)],
     ),
+    ("docs/attacks.md", r"rate of 0.3 it is (.*)\. Where", lambda: [fa.tradeoff(fa.Gaussian(0.1), 0.3)]),
+    ("README.md", r"\[(\d+) of its (\d+) answers are too small", lambda: [*wrong_of("dp_accounting PLD")]),
     ("docs/audit.md", r"Dividing the level by the number of thresholds would give (.*)\.\n", lambda: [0.025 / 1000]),
     (
         "docs/choosing.md",
