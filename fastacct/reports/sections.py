@@ -340,7 +340,7 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
         yield f"That is one direction. The reverse is not promised: neighbors add_remove promises both. {both}."
     if known := n.get("certificate"):
         told = f"ε ≤ {known['epsilon']} at δ = {known['delta']}"
-        yield f"A program of 200 lines proves it in ball arithmetic, without this library's engine: {told}."
+        yield f"A program of less than 500 lines proves it in ball arithmetic, without this library's engine: {told}."
         check = "`fastacct verify FILE`, or fastacct/certificate/checker.py, which needs python-flint alone"
         yield f"Ask its author for the certificate, a JSON file (SHA-256 {known['sha256']}). Check it with {check}."
     if found := n.get("audit"):
