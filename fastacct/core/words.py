@@ -39,12 +39,17 @@ def _table() -> dict[str, dict[str, list[str]]]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint to append to a refusal; empty where no known name is near.  words.toml has what others call it."""
-    names = [name for name in known if name != word]
-    meant = next((name for name, words in _table()["meant"].items() if word.casefold() in words and name in names), "")
-    if not meant and (cure := next((cure for cure, words in _table()["instead"].items() if word in words), "")):
-        return f" ({cure})"
-    meant = meant or next(_near(word, names), "")
-    return f" (did you mean {meant!r}?)" if meant else ""
+    hint = next(_hints(word, [name for name in known if name != word]), "")
+    return f" ({hint})" if hint else ""
+
+
+def _hints(word: str, names: list[str]) -> Iterator[str]:
+    """What others call one of these names, what to do instead, and names that are written nearly so."""
+    folded, table = word.casefold(), _table()
+    meant = (name for name, words in table["meant"].items() if folded in words and name in names)
+    yield from (f"did you mean {name!r}?" for name in meant)
+    yield from (cure for cure, words in table["instead"].items() if word in words)
+    yield from (f"did you mean {name!r}?" for name in _near(word, names))
 
 
 def _near(word: str, names: list[str]) -> Iterator[str]:
