@@ -157,8 +157,10 @@ def _factor(epsilon: float) -> str:
 
 
 def is_between(n: Numbers) -> str:
-    """Between which ends the smallest true epsilon is."""
+    """Between which ends the smallest true epsilon is, or which one it is."""
     low = n["epsilon_lower"]
+    if n["status"] == "TIGHT":
+        return f"{at_most(n['epsilon'])} (rounded up; both proved ends agree to a millionth)"
     if low == 0.0 < n["epsilon"]:
         return f"at most {at_most(n['epsilon'])}"
     below = f"{math.floor(low):,}" if 1000.0 <= low < 1e6 else digits_down(low, _DIGITS)
@@ -353,7 +355,7 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
     pair = f"of the worst pair of data sets, the smallest ε that is true is {is_between(n)}"
     safe, bounded = f"The calculation is on the safe side: {pair}", ", ".join(n["bounded"])
     if n["status"] == "TIGHT":
-        yield f"The calculation is exact: {pair}. The two ends agree in more digits than are shown."
+        yield f"The calculation is exact: {pair}."
     elif bounded and n["epsilon_lower"] > 0.0:
         yield f"{safe}. Only an upper bound is known of {bounded}; the lower end is what the rest of the job proves."
     elif bounded:

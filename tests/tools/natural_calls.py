@@ -142,7 +142,7 @@ MORE = [
     ("GAUSSIAN.allocation(steps=100, epochs=2)", ".allocation(steps) * epochs"),
     ("GAUSSIAN.sigma", "did you mean 'noise_multiplier'"),
     ("fa.Poisson", "write .poisson(sample_rate)"),
-    *((f"fa.{word}", "PureDP(epsilon)") for word in ("NoisyMax", "ReportNoisyMax")),
+    *((f"fa.{word}", "PermuteAndFlip.from_scale") for word in ("NoisyMax", "ReportNoisyMax")),
     *((f"fa.{word}", "fastacct.jit") for word in ("custom", "from_pdf")),
     ("fa.SVT", "did you mean 'SparseVector'"),
     ("fa.Shuffled(GAUSSIAN)", "its parameters: mechanism, steps, epochs"),
