@@ -10,7 +10,7 @@ import pytest
 import fastacct as fa
 from bench import limits
 from fastacct.plot.grids import MAP_CELLS
-from fastacct.reports.sections import LARGE_DELTA, WEAK
+from fastacct.reports.sections import HALF, LARGE_DELTA, WEAK
 from tests.docs.test_figures import RUN, agrees
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +124,7 @@ FIGURES = [
         lambda: [of_24_bits(1000), of_24_bits(50_000)],
     ),
     ("docs/reports.md", r"attacks that recognize more than (\d+) % of the records", lambda: [100 * WEAK]),
+    ("docs/reports.md", r"Above (\d+) % recognized", lambda: [100 * HALF]),
     ("docs/reports.md", r"Take a delta of at most a (tenth) of 1 / records", lambda: [LARGE_DELTA]),
     ("docs/reports.md", r"fewer than (\d) by (\d) cells as a table", lambda: [MAP_CELLS, MAP_CELLS]),
     ("docs/plot.md", r"of fewer than (\d) by (\d) cells a table", lambda: [MAP_CELLS, MAP_CELLS]),

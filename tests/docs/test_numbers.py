@@ -84,6 +84,7 @@ ROWS = [
     ("docs/processes.md", r"certified to about 1e-12|Why it is certified", "tests/docs/test_statements.py"),
     ("docs/processes.md", r"1e-9 further", "tests/verbs/test_calibrate.py"),
     ("docs/reports.md", r"^\| `(tpr_at_1|noise_per)", "the definition of a column"),
+    ("docs/reports.md", r"protects nobody", "the false alarms that a verdict is about"),
     ("docs/samplers.md", r"^The same training run", GIVEN),
     ("docs/support.md", r"seven values of the oracle", "tests/tools/check_wheel.py"),
     ("docs/support.md", r"abi3|size of the wheel|import fastacct|first name|100,000 runs", TIMES),

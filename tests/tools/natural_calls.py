@@ -246,6 +246,7 @@ COMMANDS = [
     ),
     (f"epsilon {_SIZES}", "required: --delta"),
     (f"epsilon {_SIZES} --delta 1e-5 --sampling shuffled", "supported: 'zero_out'"),
+    ("plan --epsilon 3 --delta 1e-5 --records 1000 --batch-size 50 100 --epochs 1", "have commas, as 50,100"),
     ("sweep nothere.toml", "nothere.toml: No such file or directory"),
     ("check-loop nothere.py", "there is no such file"),
 ]
