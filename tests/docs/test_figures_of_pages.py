@@ -105,6 +105,14 @@ FIGURES = [
         r"For pure (.*)-DP .* b = 10/2.254 = (.*) on each coordinate, a standard deviation of (.*), where",
         lambda: [e := fa.epsilon(fa.Gaussian(2.0), delta=1e-6), 10.0 / e, 10.0 / e * math.sqrt(2.0)],
     ),
+    ("docs/course/2_mechanisms.md", r"the logarithm of k, by (.*) for every factor of ten", lambda: [4 * math.log(10)]),
+    (
+        "docs/course/5_dp_sgd.md",
+        r"Rényi divergences give (\d+) % too much",
+        lambda: [
+            share_too_much({"noise_multiplier": 1.0, "batch_size": 256, "records": 60_000, "epochs": 10, "delta": 1e-5})
+        ],
+    ),
     (
         "docs/course/5_dp_sgd.md",
         r"a sixteenth of it, for (.*) times the epsilon",

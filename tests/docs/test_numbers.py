@@ -1,8 +1,8 @@
 """Numbers in the prose of README and of guides: each is written or checked by something, or it is said what it is.
 
 A number is a share, a time, a factor, digits, a decimal, or one with a comma.  What stands in code runs as it stands;
-tables between two marks are written by the command in the marks.  Proofs have `test_constants.py`; pages of adapters,
-the course and notebooks are looked at by their own tests.
+tables between two marks are written by the command in the marks.  Proofs have `test_constants.py`, pages of adapters
+tests of their own.
 """
 
 import re
@@ -94,10 +94,20 @@ ROWS = [
     ("docs/utility.md", r"Thresholdout", "tests/textbook/test_thresholdout.py"),
     ("docs/utility.md", r"agree with mpmath", "tests/mechanisms/test_utility.py"),
     (r"docs/(accuracy|published).md", r"", WRITTEN),
+    (r"docs/course/\w+.md", r"^\d\. |\*\*Try it|!\[A budget|^\* \*\*(epsilon|Averaging)", GIVEN),
+    ("docs/course/2_mechanisms.md", r"vector of 100 coordinates|^Of a stream", GIVEN),
+    ("docs/course/3_composition.md", r"says how often|A hundred releases|max-information|chosen question", GIVEN),
+    ("docs/course/5_dp_sgd.md", r"So a step is|With both|An \*\*epoch", GIVEN),
+    ("docs/course/6_streams_and_networks.md", r"Each day|A token", GIVEN),
+    ("docs/course/6_streams_and_networks.md", r"!\[Noise in each", "examples/course_pictures.py"),
+    (r"docs/notebooks/\w+.md", r"^A |^At a few|^The (noise|gap)", GIVEN),
     ("docs/notation.md|docs/relations.md|docs/adding_a_mechanism.md|docs/references.md", r"", GIVEN),
 ]
 """(page, what its line has, the test file or the command that has the number, or what else it is)."""
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/howto").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(one for part in ("", "howto", "course", "notebooks") for one in sorted((ROOT / "docs" / part).glob("*.md"))),
+]
 
 
 def prose(text):
