@@ -1,8 +1,8 @@
 """Numbers in the prose of README and of guides: each is written or checked by something, or it is said what it is.
 
 A number is a share, a time, a factor, digits, a decimal, or one with a comma.  What stands in code runs as it stands;
-tables between two marks are written by the command in the marks.  Proofs have `test_constants.py`, pages of adapters
-tests of their own.
+tables between two marks are written by the command in the marks.  Proofs have `test_constants.py`; pages of adapters
+name the command of their tables, and `test_figures_of_pages.py` has our column.
 """
 
 import re
