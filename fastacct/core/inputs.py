@@ -36,7 +36,9 @@ Reals: TypeAlias = Real | RealArray
 Floats: TypeAlias = NDArray[np.float64]
 
 _MEANT: Final = {
-    **dict.fromkeys(("substitution", "substitute", "swap", "bounded", "replacement", "change_one"), "replace_one"),
+    **dict.fromkeys(
+        ("substitution", "substitute", "substitute_one", "swap", "bounded", "replacement", "change_one"), "replace_one"
+    ),
     **dict.fromkeys(("unbounded", "add_or_remove_one", "addition"), "add_remove"),
     **dict.fromkeys(("zeroed", "null", "zeroing"), "zero_out"),
     **dict.fromkeys(("without_replacement", "uniform"), "fixed_size"),

@@ -194,6 +194,44 @@ MORE = [
     *((f"fa.{word}", "render(format)") for word in ("model_card", "nist")),
     *((f"fa.{word}", "fastacct check-loop train.py") for word in ("check_loop", "check_loader")),
     ("fa.relations", "'replace_one'"),
+    # the second time round
+    *(
+        (f"fa.dpsgd.epsilon(**RUN, delta=1e-5, {word}=1)", cure)
+        for word, cure in (
+            ("optimizer", "no number depends on it"),
+            ("world_size", "of all workers together"),
+            ("microbatch_size", "did you mean 'batch_size'"),
+        )
+    ),
+    ("fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors='substitute_one')", "did you mean 'replace_one'"),
+    ("fa.dpsgd.epsilon(**RUN, delta=1e-5, accountant='moments')", "write fastacct.RDP()"),
+    ("fa.dpsgd.epsilon(**RUN, delta=1e-5, accountant=fa.PLD)", "write fastacct.PLD()"),
+    ("fa.dpsgd.epsilon(noise_multiplier=1.0, batch_size=5000, records=1000, epochs=1, delta=1e-5)", "exceeds records"),
+    ("fa.dpsgd.epsilon(noise_multiplier=1.0, batch_size=50, records=1000, delta=1e-5)", "missing steps"),
+    ("fa.dpsgd.noise_multiplier(target=3, delta=1e-5, sample_rate=0.05, steps=20)", "did you mean 'epsilon'"),
+    *((f"fa.{word}", "did you mean 'privacy_loss'") for word in ("privacy_loss_distribution", "hist")),
+    *((f"fa.{word}", "fastacct.curve.privacy_curve(job)") for word in ("privacy_curve", "delta_curve")),
+    *((f"fa.{word}", "did you mean 'dpsgd.steps'") for word in ("max_epochs", "max_steps")),
+    *((f"fa.{word}", "did you mean 'Accountant'") for word in ("Budget", "Filter")),
+    ("fa.spend", "compose(job) spends of it"),
+    ("fa.Accountant(3, 1e-5).add_release", "did you mean 'compose'"),
+    *((f"fa.Accountant(3, 1e-5).{word}", "print(...) shows it") for word in ("print", "summary")),
+    *((f"fa.Accountant(3, 1e-5).compose(JOB, {word}=3)", "job * count") for word in ("n", "times")),
+    *((f"fa.plot.{word}", cure) for word, cure in (("curve", "privacy_curves"), ("hist", "privacy_loss"))),
+    ("fa.plot.epsilon_grid(SWEEP)", "did you mean 'compute'"),
+    ("fa.mechanisms.list", "dir(fastacct) has the names"),
+    ("fa.convert.gdp_to_dp", "fastacct.epsilon(fastacct.GDP(mu), delta=...)"),
+    ("fa.audit.mia", "did you mean 'scores'"),
+    ("fa.training.Callback", "fastacct.training.huggingface"),
+    *((f"fa.sensitivity.{word}", "did you mean 'clipped'") for word in ("clip", "gradient")),
+    ("fa.sensitivity.mean(0, 1)", "'records'"),
+    ("GAUSSIAN.truncate", "at_most=..."),
+    ("(GAUSSIAN * 5).shuffled", "fastacct.Gaussian(1.0).shuffled(steps=...)"),
+    *((f"JOB.{word}", "fastacct.guarantee(job, delta=...).save(path)") for word in ("save", "to_json")),
+    ("fa.certify(LAPLACE * 10, delta=0)", "allowed: [1e-60"),
+    ("fa.Gaussian('1.0')", "must be a number"),
+    ("fa.Gaussian()", "missing a required argument: 'noise_multiplier'"),
+    ("fa.training.Meter(**RUN, delta=1e-5)", "epochs is what a meter counts"),
 ]
 """With the names that tests/verbs/test_natural_calls.py gives to a run and to jobs."""
 
@@ -219,6 +257,19 @@ ANSWERED_TOO = [
     *("fa.Accountant(30, 1e-5).budget", "fa.Accountant(30, 1e-5).to_json()", "fa.report(GAUSSIAN, 1e-5).summary"),
     *("fa.report(GAUSSIAN, 1e-5).render()", "fa.report(GAUSSIAN, 1e-5, data_set='x', unit='person')"),
     *("fa.curve.privacy_curve(**RUN)", "fa.curve.tradeoff_curve(GAUSSIAN, fpr=[0.1])", "fa.PureDP(0.5) * 10"),
+    *(
+        "fa.epsilon(JOB + LAPLACE * 3, 1e-6)",
+        "fa.epsilon(GAUSSIAN * 10 + LAPLACE.poisson(0.1) * 5, 1e-6)",
+        "hash(GAUSSIAN)",
+    ),
+    *("fa.dpsgd.noise_multiplier(epsilon=[1, 3], delta=1e-5, sample_rate=0.05, steps=20)", "repr(JOB)"),
+    *("SWEEP.estimate()", "SWEEP.size", "SWEEP.axes", "fa.Accountant(30, 1e-5).ledger", "fa.Gaussian([1.0, 2.0]) * 3"),
+    *("fa.plot.privacy_loss(GAUSSIAN)", "fa.loader_guide('grain')", "fa.sensitivity.mean(0, 1, records=100)"),
+    *(
+        "fa.utility(LAPLACE, dimension=3).tail(1.0)",
+        "GAUSSIAN.fixed_size(batch_size=10, records=100)",
+        "fa.Gaussian(0)",
+    ),
     *("fa.loader_guide('pytorch', shuffle=True)", "fa.rdp(JOB, [2, 4, 8])", "fa.from_pmf([0.5, 0.5], [0.4, 0.6])"),
 ]
 
@@ -260,6 +311,8 @@ UNHELPED_TOO = [
         "fa.privacy_loss(GAUSSIAN).sample",
         "fa.utility.rmse",
     ),
+    *("JOB.copy", "JOB.name", "fa.plot.budget(fa.Accountant(3, 1e-5))", "fa.report(GAUSSIAN, 1e-5, language='de')"),
+    *("fa.utility(GAUSSIAN, dim=3)", "fa.dpsgd.epsilon(**RUN, delta=1e-5, sampling='random')"),
     *("fa.guarantee(JOB, 1e-5)", "fa.Accountant(budget=3)", "fa.Accountant(3, 1e-5).split", "GAUSSIAN.variance"),
     *(
         "fa.explain(JOB, delta=1e-5).text",
