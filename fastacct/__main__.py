@@ -49,7 +49,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line."""
-        raise ValueError(f"{message} (see {self.prog} --help)")
+        more = "; several values of one option have commas, as 50,100" if "unrecognized" in message else ""
+        raise ValueError(f"{message}{more} (see {self.prog} --help)")
 
 
 def completion(given: argparse.Namespace) -> Answer:

@@ -102,7 +102,9 @@ class PrivacyCurve(Compared):
 
     _repr_html_, __repr__ = _html, _in_words
     if not TYPE_CHECKING:
-        __getattr__ = hinting({})
+        __getattr__ = hinting(
+            {"to_csv": "fastacct.curve.write_csv([curve], path)", "to_dataframe": "pandas.DataFrame(curve.points())"}
+        )
 
     def points(self) -> Points:
         """Rows of plain numbers; a delta in double precision never loses its side."""
@@ -135,7 +137,9 @@ class TradeoffCurve(Compared):
 
     _repr_html_, __repr__ = _html, _in_words
     if not TYPE_CHECKING:
-        __getattr__ = hinting({})
+        __getattr__ = hinting(
+            {"to_csv": "fastacct.curve.write_csv([curve], path)", "to_dataframe": "pandas.DataFrame(curve.points())"}
+        )
 
     def points(self) -> Points:
         """Rows of plain numbers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from fastacct.core.html import table
 from fastacct.core.inputs import MAX_ORDER, ROUNDING, Cells, Domain, Reals, as_cells, as_choice, as_number
 from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Direction
+from fastacct.core.words import hinting
 from fastacct.epsilon import rdp
 from fastacct.mechanisms.base import WEIGHTS_OFF, plain
 from fastacct.mechanisms.finite import from_pmf
@@ -46,6 +47,9 @@ _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
 
 class PrivacyLoss:
     """log dP/dQ under P, for all releases of a job together; made by `fastacct.privacy_loss`."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = hinting({"max": "divergence(math.inf) is the largest loss"})
 
     def __init__(self, job: Job, relation: Both, threads: int | None) -> None:
         self._relation, self._job, self._threads = as_choice("neighbors", relation, _BOTH), as_process(job), threads
@@ -298,9 +302,8 @@ class PrivacyLoss:
         """
         cells = as_cells("epsilon", epsilon, _ANY)
         below, above = (self._exceeds(np.clip(cells, -LARGEST, LARGEST), side) for side in (0, 1))
-        lower, upper = below.max(axis=-1), above.min(axis=-1)
-        lower = np.where(cells > LARGEST, 0.0, lower)
-        upper = np.where(cells < -LARGEST, 1.0, upper)
+        lower = np.where(cells > LARGEST, 0.0, below.max(axis=-1))
+        upper = np.where(cells < -LARGEST, 1.0, above.min(axis=-1))
         return bounded(lower, upper)
 
     @larger

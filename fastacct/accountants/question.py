@@ -118,7 +118,8 @@ def as_accountant(accountant: object, quantity: str) -> Method:
 def as_method(accountant: object, default: Method) -> Method:
     """An accountant, proved or not; None is the default."""
     if accountant is not None and not isinstance(accountant, Method):
-        named = _ACCOUNTANTS.get(accountant.casefold(), "RDP") if isinstance(accountant, str) else "RDP"
+        word = accountant if isinstance(accountant, str) else getattr(accountant, "__name__", "")
+        named = _ACCOUNTANTS.get(word.casefold(), "RDP")
         raise TypeError(f"accountant must be an accountant object, not {accountant!r}: write fastacct.{named}()")
     return default if accountant is None else accountant
 

@@ -269,9 +269,11 @@ def verb(
     return decorate
 
 
-def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
-    """Refuse keywords by name, and those that are not known."""
-    refuse_unknown(run, Run.__annotations__, ("epsilon", "delta", "orders"))
+def refused(
+    run: Mapping[str, object], names: Iterable[str], message: str, own: tuple[str, ...] = ("epsilon", "delta", "orders")
+) -> None:
+    """Refuse keywords by name, and those that are not known; `own` may have been meant, too."""
+    refuse_unknown(run, Run.__annotations__, own)
     if run.get("loader") is not None:
         raise TypeError(
             "loader is for verbs of fastacct.dpsgd that have neighbors: write **fastacct.loader_guide(loader).run here"

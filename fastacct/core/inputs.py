@@ -36,12 +36,15 @@ Reals: TypeAlias = Real | RealArray
 Floats: TypeAlias = NDArray[np.float64]
 
 _MEANT: Final = {
-    **dict.fromkeys(("substitution", "substitute", "swap", "bounded", "replacement", "change_one"), "replace_one"),
+    **dict.fromkeys(
+        ("substitution", "substitute", "substitute_one", "swap", "bounded", "replacement", "change_one"), "replace_one"
+    ),
     **dict.fromkeys(("unbounded", "add_or_remove_one", "addition"), "add_remove"),
     **dict.fromkeys(("zeroed", "null", "zeroing"), "zero_out"),
     **dict.fromkeys(("without_replacement", "uniform"), "fixed_size"),
     **dict.fromkeys(("bernoulli", "poisson_subsampling"), "poisson"),
     **dict.fromkeys(("permutation", "random_reshuffling"), "shuffled"),
+    **{"tex": "latex", "md": "markdown", "pdf": "latex", "txt": "text", "paragraph": "appendix", "model_card": "card"},
 }
 """Words of other libraries and papers, and ours for them."""
 

@@ -39,18 +39,23 @@ def _table() -> dict[str, dict[str, list[str]]]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint to append to a refusal; empty where no known name is near.  words.toml has what others call it."""
-    if cure := next((cure for cure, words in _table()["instead"].items() if word in words), ""):
-        return f" ({cure})"
-    meant = next(_near(word, [name for name in known if name != word]), "")
-    return f" (did you mean {meant!r}?)" if meant else ""
+    hint = next(_hints(word, [name for name in known if name != word]), "")
+    return f" ({hint})" if hint else ""
+
+
+def _hints(word: str, names: list[str]) -> Iterator[str]:
+    """What others call one of these names, what to do instead, and names that are written nearly so."""
+    folded, table = word.casefold(), _table()
+    meant = (name for name, words in table["meant"].items() if folded in words and name in names)
+    yield from (f"did you mean {name!r}?" for name in meant)
+    yield from (cure for cure, words in table["instead"].items() if word in words)
+    yield from (f"did you mean {name!r}?" for name in _near(word, names))
 
 
 def _near(word: str, names: list[str]) -> Iterator[str]:
     import difflib
 
-    folded = word.casefold()
-    yield from (name for name, words in _table()["meant"].items() if folded in words and name in names)
-    yield from (name for name in names if name.casefold() == folded)
+    yield from (name for name in names if name.casefold() == word.casefold())
     yield from difflib.get_close_matches(word, [name for name in names if not name.startswith("_")], cutoff=0.65)
 
 
@@ -115,7 +120,8 @@ def told_names(function: Callable[P, Answer], beside: str = "") -> Callable[P, A
 
 def too_many(name: str, places: int, names: Iterable[str], beside: str = "") -> TypeError:
     """What says that arguments were given without names which have one."""
-    return TypeError(f"{name} takes {places or 'no'} arguments without names; their names: {', '.join(names)}{beside}")
+    many = f"{places or 'no'} argument{'s' * (places != 1)}"
+    return TypeError(f"{name} takes {many} without names; their names: {', '.join(names)}{beside}")
 
 
 def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], targets: tuple[str, ...] = ()) -> None:

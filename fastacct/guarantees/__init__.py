@@ -13,7 +13,7 @@ import platform
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Final, Unpack, cast
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from fastacct.core.record import fields_of
 from fastacct.core.relations import RELATIONS, Relation, Replaced, as_relation
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.core.version import __version__
-from fastacct.core.words import as_plain, in_one_line, written_out
+from fastacct.core.words import as_plain, hinting, in_one_line, written_out
 from fastacct.guarantees.content import (
     adjacency,
     double,
@@ -84,6 +84,9 @@ class Guarantee:
     >>> fa.results.Guarantee(found.text).epsilon == found.epsilon
     True
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = hinting({**dict.fromkeys(("json", "to_json"), "text is the JSON, to_dict() what it says")})
 
     def __init__(self, text: str) -> None:
         try:

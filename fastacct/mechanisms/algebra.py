@@ -102,8 +102,7 @@ class Mechanism(Refusals):
 
     def concentration(self, relation: Relation) -> float:
         """rho of zero-concentrated DP in the directions of the relation; inf where none is known."""
-        gaussian = self.sampled_gaussian(relation)
-        if gaussian is not None and gaussian.rate == 1.0:
+        if (gaussian := self.sampled_gaussian(relation)) is not None and gaussian.rate == 1.0:
             return 0.5 * square(1.0 / float(gaussian.noise)) if gaussian.noise > 0.0 else math.inf
         epsilon = self.pure_epsilon(both_ways(relation))  # the theorem needs the loss of both directions to be bounded
         return max(epsilon * math.tanh(0.5 * epsilon) * (1.0 + 4e-15), TINY if epsilon > 0.0 else 0.0)
@@ -189,6 +188,7 @@ class Mechanism(Refusals):
 
     # -- verbs --------------------------------------------------------------------------------------------------------
 
+    @told_names
     def group(self, size: int) -> Mechanism:
         """The same mechanism, for `size` records that change together."""
         members = int(as_number("size", size, AT_LEAST_ONE))

@@ -163,6 +163,7 @@ OF_A_JOB: Final = {
         "a job's blocks are {mechanism: count}",
     ),
     "plot": "write fastacct.plot.tradeoff(job)",
+    **dict.fromkeys(("save", "to_json", "to_dict"), "write fastacct.guarantee(job, delta=...).save(path)"),
     "calibrate": "write fastacct.calibrate(lambda x: ..., epsilon=..., delta=...)",
 }
 """What to write instead of methods that jobs do not have."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from fastacct.core.extras import import_extra
 from fastacct.core.html import table
 from fastacct.core.inputs import COUNT, POSITIVE, Cells, Domain, Floats, Reals, as_cells, as_number, unwrap
 from fastacct.core.record import Record
+from fastacct.core.words import hinting
 
 _PROBABILITY: Final = Domain(0.0, 1.0, open_low=True)
 _THRESHOLD: Final = Domain(0.0, math.inf)
@@ -46,6 +47,8 @@ class ErrorLaw(Record):
     but for rounding."""
     is_exact: bool = True
     source: str = ""
+    if not TYPE_CHECKING:
+        __getattr__ = hinting({})
 
     def __repr__(self) -> str:
         return f"ErrorLaw({self.of!r}, {self.root_mean_square!r}, {'exact' if self.is_exact else 'a bound'})"

@@ -236,6 +236,7 @@ class Process(Composed):
         """The same process on the whole data set, whose losses are never smaller."""
         return Process((mechanism.unsampled(), count) for mechanism, count in self)
 
+    @told_names
     def group(self, size: int) -> Process:
         """The same process, for `size` records that change together in every step."""
         return Process((mechanism.group(size), count) for mechanism, count in self)
@@ -249,9 +250,7 @@ class Process(Composed):
         blocks = list(self)
         same = len({type(mechanism) for mechanism, _ in blocks}) == 1
         whole = blocks[0][0].sampled_together(blocks, sample_rate) if same else None
-        if whole is None:
-            return Process.together(self).poisson(sample_rate)
-        return whole
+        return Process.together(self).poisson(sample_rate) if whole is None else whole
 
     def __iter__(self) -> Iterator[tuple[Mechanism, Count]]:
         return iter(self._blocks.items())

@@ -131,7 +131,8 @@ def named(given: object, what: str, name_of: _Namer | None = None) -> _Pairs:
 def jobs_of(given: object, run: Mapping[str, object], what: str, name_of: _Namer) -> _Pairs:
     """Names and jobs of `Several`, or a run of DP-SGD by its keywords; each job may be a dict of such keywords."""
     if run:
-        refused(run, ("accountant", "neighbors", "threads"), f"give {what} or the keywords of a run, without {{}}")
+        told = f"give {what} or the keywords of a run, without {{}}"
+        refused(run, ("accountant", "neighbors", "threads"), told, ("axis", "marked", "points"))
         if given is not None:
             raise TypeError(f"give either {what} or the keywords of a run, not both")
     elif given is None:

@@ -15,7 +15,7 @@ from fastacct.accountants.run import Parameters, refused
 from fastacct.core.inputs import Cells, Reals
 from fastacct.core.relations import DIRECTIONS, RELATIONS, Relation, as_relation
 from fastacct.core.rounding import digits_up
-from fastacct.core.words import did_you_mean, written_out
+from fastacct.core.words import did_you_mean, told_names, written_out
 from fastacct.curve import PrivacyCurve
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
@@ -328,3 +328,9 @@ def _around(levels: Sequence[float], values: Cells) -> Sequence[float]:
 
 
 written_out(Parameters.__annotations__, [privacy_curves, tradeoff])
+globals().update(
+    {
+        one.__name__: told_names(one, "; several jobs: give a list, [job, other], or a dict {name: job}")
+        for one in (privacy_curves, tradeoff)
+    }
+)

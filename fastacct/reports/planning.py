@@ -15,7 +15,7 @@ from fastacct.core.extras import import_extra
 from fastacct.core.inputs import MAX_STEPS, POSITIVE, Cells, Domain, as_cells, as_choice, as_number, check_memory
 from fastacct.core.relations import both_ways
 from fastacct.core.version import __version__
-from fastacct.core.words import refuse_unknown, written_out
+from fastacct.core.words import refuse_unknown, told_names, written_out
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:
@@ -183,3 +183,4 @@ def _front(cost: Cells, noise: Cells) -> Cells:
 
 
 written_out(Run.__annotations__, [plan])
+plan = told_names(plan, "; it chooses the run, and takes no job")

@@ -157,8 +157,10 @@ def _factor(epsilon: float) -> str:
 
 
 def is_between(n: Numbers) -> str:
-    """Between which ends the smallest true epsilon is."""
+    """Between which ends the smallest true epsilon is, or which one it is."""
     low = n["epsilon_lower"]
+    if n["status"] == "TIGHT":
+        return f"{at_most(n['epsilon'])} (rounded up; both proved ends agree to a millionth)"
     if low == 0.0 < n["epsilon"]:
         return f"at most {at_most(n['epsilon'])}"
     below = f"{math.floor(low):,}" if 1000.0 <= low < 1e6 else digits_down(low, _DIGITS)
@@ -340,7 +342,7 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
         yield f"That is one direction. The reverse is not promised: neighbors add_remove promises both. {both}."
     if known := n.get("certificate"):
         told = f"ε ≤ {known['epsilon']} at δ = {known['delta']}"
-        yield f"A program of 200 lines proves it in ball arithmetic, without this library's engine: {told}."
+        yield f"A program of less than 500 lines proves it in ball arithmetic, without this library's engine: {told}."
         check = "`fastacct verify FILE`, or fastacct/certificate/checker.py, which needs python-flint alone"
         yield f"Ask its author for the certificate, a JSON file (SHA-256 {known['sha256']}). Check it with {check}."
     if found := n.get("audit"):
@@ -353,7 +355,7 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
     pair = f"of the worst pair of data sets, the smallest ε that is true is {is_between(n)}"
     safe, bounded = f"The calculation is on the safe side: {pair}", ", ".join(n["bounded"])
     if n["status"] == "TIGHT":
-        yield f"The calculation is exact: {pair}. The two ends agree in more digits than are shown."
+        yield f"The calculation is exact: {pair}."
     elif bounded and n["epsilon_lower"] > 0.0:
         yield f"{safe}. Only an upper bound is known of {bounded}; the lower end is what the rest of the job proves."
     elif bounded:

@@ -81,7 +81,7 @@ class Report(Record):
     certificate: Certificate | None = None
     """If one was asked for; `save` it beside the report."""
     if not TYPE_CHECKING:
-        __getattr__ = hinting({})
+        __getattr__ = hinting({"epsilon": "numbers has it, and fastacct.epsilon(job, delta=...)"})
 
     @cached
     def sections(self) -> tuple[Section, ...]:
@@ -241,7 +241,7 @@ def report(
     if delta is None:
         raise TypeError("delta is missing: of what (epsilon, delta) is the report?")
     relation, share = as_relation(run.pop("neighbors", "add_remove")), as_delta(delta, run)
-    refused(run, ("accountant",), "a report is exact: give no {}")
+    refused(run, ("accountant",), "a report is exact: give no {}", ("delta", "data_set", "unit", "vouched_by"))
     if (job is None) == (not run.keys() - {"records"}):
         raise TypeError("give either a job (and records, if need be) or the keywords of a run of DP-SGD")
     texts = {"title": title, "subject": subject, "data_set": data_set, "unit": unit, "vouched_by": vouched_by}

@@ -10,7 +10,7 @@ import pytest
 import fastacct as fa
 from bench import limits
 from fastacct.plot.grids import MAP_CELLS
-from fastacct.reports.sections import LARGE_DELTA, WEAK
+from fastacct.reports.sections import HALF, LARGE_DELTA, WEAK
 from tests.docs.test_figures import RUN, agrees
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +87,8 @@ FIGURES = [
         r"misses at least (.*) % of the members",
         lambda: [100 * fa.tradeoff(fa.Gaussian(1.0).poisson(0.01) * 1000, 0.01)],
     ),
+    ("docs/attacks.md", r"rate of 0.3 it is (.*)\. Where", lambda: [fa.tradeoff(fa.Gaussian(0.1), 0.3)]),
+    ("README.md", r"\[(\d+) of its (\d+) answers are too small", lambda: [*wrong_of("dp_accounting PLD")]),
     ("docs/audit.md", r"Dividing the level by the number of thresholds would give (.*)\.\n", lambda: [0.025 / 1000]),
     (
         "docs/choosing.md",
@@ -102,6 +104,14 @@ FIGURES = [
         "docs/course/2_mechanisms.md",
         r"For pure (.*)-DP .* b = 10/2.254 = (.*) on each coordinate, a standard deviation of (.*), where",
         lambda: [e := fa.epsilon(fa.Gaussian(2.0), delta=1e-6), 10.0 / e, 10.0 / e * math.sqrt(2.0)],
+    ),
+    ("docs/course/2_mechanisms.md", r"the logarithm of k, by (.*) for every factor of ten", lambda: [4 * math.log(10)]),
+    (
+        "docs/course/5_dp_sgd.md",
+        r"Rényi divergences give (\d+) % too much",
+        lambda: [
+            share_too_much({"noise_multiplier": 1.0, "batch_size": 256, "records": 60_000, "epochs": 10, "delta": 1e-5})
+        ],
     ),
     (
         "docs/course/5_dp_sgd.md",
@@ -121,7 +131,8 @@ FIGURES = [
         r"1,000 batches that adds (.*) % to epsilon, in one of 50,000 batches (.*) %",
         lambda: [of_24_bits(1000), of_24_bits(50_000)],
     ),
-    ("docs/reports.md", r"attacks that recognize more than (\d+) % of the records", lambda: [100 * WEAK]),
+    ("docs/reports.md", r"attacks recognize more than (\d+) % of the records", lambda: [100 * WEAK]),
+    ("docs/reports.md", r"Above (\d+) % recognized", lambda: [100 * HALF]),
     ("docs/reports.md", r"Take a delta of at most a (tenth) of 1 / records", lambda: [LARGE_DELTA]),
     ("docs/reports.md", r"fewer than (\d) by (\d) cells as a table", lambda: [MAP_CELLS, MAP_CELLS]),
     ("docs/plot.md", r"of fewer than (\d) by (\d) cells a table", lambda: [MAP_CELLS, MAP_CELLS]),

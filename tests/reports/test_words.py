@@ -127,6 +127,9 @@ def test_the_paragraph_of_a_paper():
         "record.",
     ]
     assert "compare two such data sets (one record is one person)" in told
+    assert told.endswith(
+        r", by which the smallest true $\varepsilon$ is 3.41 (rounded up; both proved ends agree to a millionth)."
+    )
 
 
 @pytest.mark.parametrize(

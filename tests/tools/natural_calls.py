@@ -20,7 +20,7 @@ MORE = [
     ("fa.dpsgd.epsilon(RUN, delta=1e-5)", "their names: delta, noise_multiplier"),
     ("fa.calibrate(fa.Gaussian, 1.0, 1e-5)", "their names: build, epsilon, delta"),
     ("fa.sensitivity.mean(0.0, 1.0, 100)", "takes 2 arguments without names; their names: low, high, records"),
-    ("fa.utility(LAPLACE, 0.95)", "takes 1 arguments without names; their names: mechanism"),
+    ("fa.utility(LAPLACE, 0.95)", "takes 1 argument without names; their names: mechanism"),
     ("fa.sweep(JOB)", "their names: delta, epsilon"),
     # budgets
     ("fa.Accountant(target_epsilon=3, target_delta=1e-5)", "did you mean 'delta'"),
@@ -86,5 +86,239 @@ MORE = [
     ("fa.curve.privacy_curve(GAUSSIAN, points=3).plot", "fastacct.plot.privacy_curves(job)"),
     ("fa.plot.tradeoff(GAUSSIAN, title='x')", "figure.axes[0]"),
     ("fa.plot.epsilon_over_epochs(**RUN, delta=1e-5)", "takes several, as range(1, 31)"),
+    # pictures, as of several jobs
+    *(
+        (f"fa.plot.{word}(JOB, GAUSSIAN)", "several jobs: give a list, [job, other]")
+        for word in ("tradeoff", "privacy_curves")
+    ),
+    *((f"fa.plot.tradeoff(JOB, {word}=1)", "figure.axes[0]") for word in ("label", "labels", "log")),
+    ("fa.plot.tradeoff(JOB, ax=None)", "did you mean 'axis'"),
+    *((f"fa.plot.{word}", "did you mean 'privacy_curves'") for word in ("epsilon", "delta", "privacy_profile")),
+    *((f"fa.plot.{word}", "did you mean 'epsilon_grid'") for word in ("heatmap", "sweep")),
+    ("fa.plot.epsilon_over_steps", "did you mean 'epsilon_over_epochs'"),
+    *(
+        (f"fa.curve.{word}", cure)
+        for word, cure in (("roc", "tradeoff_curve"), ("delta", "did you mean 'privacy_curve'"))
+    ),
+    ("fa.curve.privacy_curve(GAUSSIAN, points=3).to_csv", "fastacct.curve.write_csv([curve], path)"),
+    ("fa.curve.privacy_curve(GAUSSIAN, points=3).to_dataframe", "pandas.DataFrame(curve.points())"),
+    # attacks and losses
+    *((f"fa.tpr_at_fpr(JOB, 0.01, {word}=0.5)", "fastacct.bayes_risk") for word in ("prior", "members")),
+    ("fa.bayes_risk(JOB)", "members is missing"),
+    ("fa.fpr_at_tpr(JOB, 0.5)", "did you mean 'tpr_at_fpr'"),
+    ("fa.ppv(JOB, 0.01, 0.1)", "did you mean 'positive_predictive_value'"),
+    ("fa.reconstruction_risk", "did you mean 'tpr_at_fpr'"),
+    ("fa.total_variation", "did you mean 'advantage'"),
+    ("fa.advantage(JOB, 0.5)", "takes 1 argument without names"),
+    ("fa.gdp(JOB, delta=1e-5)", "did you mean 'delta_floor'"),
+    *(
+        (f"fa.privacy_loss(GAUSSIAN).{word}", cure)
+        for word, cure in (
+            ("std", "did you mean 'variance'"),
+            ("median", "did you mean 'quantile'"),
+            ("cdf", "did you mean 'exceeds'"),
+            ("pdf", "did you mean 'exceeds'"),
+            ("max", "divergence(math.inf)"),
+            ("plot", "fastacct.plot"),
+        )
+    ),
+    # errors
+    *((f"fa.utility(LAPLACE).{word}", "did you mean 'root_mean_square'") for word in ("rmse", "std")),
+    ("fa.utility(LAPLACE).mse", "did you mean 'mean_square'"),
+    ("fa.utility(LAPLACE).median", "did you mean 'quantile'"),
+    ("fa.utility(JOB)", "must be one mechanism"),
+    # files
+    *((f"fa.guarantee(GAUSSIAN, delta=1e-5).{word}", "text is the JSON") for word in ("json", "to_json")),
+    ("fa.verify", "fastacct.read_guarantee(path)"),
+    ("fa.certify(JOB, 1e-5)", "their names: job, delta"),
+    # groups and samples
+    *((f"{job}.group({word}=3)", "did you mean 'size'") for job in ("JOB", "GAUSSIAN") for word in ("k", "n", "users")),
+    ("GAUSSIAN.users", "job.group(size)"),
+    ("GAUSSIAN.poisson(p=0.01)", "did you mean 'sample_rate'"),
+    ("GAUSSIAN.poisson(0.01, steps=100)", "job * count"),
+    ("GAUSSIAN.balls_and_bins", "did you mean 'allocation'"),
+    ("GAUSSIAN.shuffle", "did you mean 'shuffled'"),
+    ("GAUSSIAN.uniform", "did you mean 'fixed_size'"),
+    ("GAUSSIAN.allocation(steps=100, epochs=2)", ".allocation(steps) * epochs"),
+    ("GAUSSIAN.sigma", "did you mean 'noise_multiplier'"),
+    ("fa.Poisson", "write .poisson(sample_rate)"),
+    *((f"fa.{word}", "PermuteAndFlip.from_scale") for word in ("NoisyMax", "ReportNoisyMax")),
+    *((f"fa.{word}", "fastacct.jit") for word in ("custom", "from_pdf")),
+    ("fa.SVT", "did you mean 'SparseVector'"),
+    ("fa.Shuffled(GAUSSIAN)", "its parameters: mechanism, steps, epochs"),
+    # runs
+    *(
+        (f"fa.dpsgd.{word}", "fastacct's own verbs take a job or a run")
+        for word in ("tpr_at_fpr", "advantage", "report", "plan", "explain")
+    ),
+    ("fa.dpsgd.run", "did you mean 'job'"),
+    *((f"fa.dpsgd.{word}", "did you mean 'noise_multiplier'") for word in ("find_noise", "sigma_for")),
+    *((f"fa.dpsgd.{word}", "did you mean 'steps'") for word in ("max_steps", "max_epochs")),
+    *((f"fa{word}.epsilon_upper", "did you mean 'epsilon'") for word in ("", ".dpsgd")),
+    ("fa.epsilon(JOB, 1e-5, verbose=True)", "verbs print nothing"),
+    ("fa.epsilon(JOB, 1e-5, sampling='poisson')", "give one job, or one run"),
+    *((f"fa.{word}", "did you mean 'calibrate'") for word in ("solve", "calibrate_noise")),
+    ("fa.find_noise_multiplier", "did you mean 'dpsgd.noise_multiplier'"),
+    *(
+        (f"fa.calibrate(fa.Gaussian, epsilon=1.0, delta=1e-5, {word}=1)", "did you mean 'bracket'")
+        for word in ("bounds", "lo")
+    ),
+    # sweeps and plans
+    ("fa.sweep(job=JOB, delta=1e-5)", "fastacct.Gaussian([1.0, 2.0])"),
+    ("fa.sweep(noise_multiplier=[1, 2], sample_rate=0.05, steps=20)", "one of delta (to compute epsilon)"),
+    ("fa.sweep(noise_multiplier=[1, 2], sample_rate=0.05, steps=20, deltas=[1e-5])", "did you mean 'delta'"),
+    ("fa.sweep(sigma=[1, 2], sample_rate=0.05, steps=20, delta=1e-5)", "did you mean 'noise_multiplier'"),
+    *((f"fa.{word}", "did you mean 'sweep'") for word in ("grid", "grid_search")),
+    *((f"SWEEP.{word}", "fastacct.feasible(sweep.compute(), condition)") for word in ("best", "where", "cheapest")),
+    ("SWEEP.to_netcdf", "did you mean 'save'"),
+    ("SWEEP.results", "did you mean 'compute'"),
+    ("fa.plan(JOB, epsilon=3, delta=1e-5)", "it chooses the run, and takes no job"),
+    ("fa.plan(epsilon=3, delta=1e-5)", "missing records, batch_size, epochs"),
+    ("fa.plan(**RUN, epsilon=3, delta=1e-5)", "do not give noise_multiplier"),
+    # budgets
+    *((f"fa.Accountant(3, 1e-5).{word}", "did you mean 'compose'") for word in ("charge", "release", "run")),
+    ("fa.Accountant(3, 1e-5).can_afford", "did you mean 'would_exceed'"),
+    ("fa.Accountant(3, 1e-5).total", "did you mean 'spent'"),
+    *((f"fa.Accountant(3, 1e-5).{word}", "did you mean 'remaining'") for word in ("max_steps", "remaining_steps")),
+    ("fa.Accountant(3, 1e-5).undo", "stays released"),
+    ("fa.Accountant(3, 1e-5).left", "remaining_budget()"),
+    # reports
+    *((f"fa.report(GAUSSIAN, 1e-5).{word}", "render(format)") for word in ("html", "latex", "markdown", "show")),
+    ("fa.report(GAUSSIAN, 1e-5).epsilon", "numbers has it"),
+    *(
+        (f"fa.report(GAUSSIAN, 1e-5).render({word!r})", f"did you mean {ours!r}")
+        for word, ours in (("tex", "latex"), ("md", "markdown"), ("pdf", "latex"))
+    ),
+    ("fa.report(GAUSSIAN, 1e-5, author='x')", "did you mean 'vouched_by'"),
+    ("fa.report(GAUSSIAN, 1e-5, dataset='x')", "did you mean 'data_set'"),
+    *((f"fa.{word}", "render(format)") for word in ("model_card", "nist")),
+    *((f"fa.{word}", "fastacct check-loop train.py") for word in ("check_loop", "check_loader")),
+    ("fa.relations", "'replace_one'"),
+    # the second time round
+    *(
+        (f"fa.dpsgd.epsilon(**RUN, delta=1e-5, {word}=1)", cure)
+        for word, cure in (
+            ("optimizer", "no number depends on it"),
+            ("world_size", "of all workers together"),
+            ("microbatch_size", "did you mean 'batch_size'"),
+        )
+    ),
+    ("fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors='substitute_one')", "did you mean 'replace_one'"),
+    ("fa.dpsgd.epsilon(**RUN, delta=1e-5, accountant='moments')", "write fastacct.RDP()"),
+    ("fa.dpsgd.epsilon(**RUN, delta=1e-5, accountant=fa.PLD)", "write fastacct.PLD()"),
+    ("fa.dpsgd.epsilon(noise_multiplier=1.0, batch_size=5000, records=1000, epochs=1, delta=1e-5)", "exceeds records"),
+    ("fa.dpsgd.epsilon(noise_multiplier=1.0, batch_size=50, records=1000, delta=1e-5)", "missing steps"),
+    ("fa.dpsgd.noise_multiplier(target=3, delta=1e-5, sample_rate=0.05, steps=20)", "did you mean 'epsilon'"),
+    *((f"fa.{word}", "did you mean 'privacy_loss'") for word in ("privacy_loss_distribution", "hist")),
+    *((f"fa.{word}", "fastacct.curve.privacy_curve(job)") for word in ("privacy_curve", "delta_curve")),
+    *((f"fa.{word}", "did you mean 'dpsgd.steps'") for word in ("max_epochs", "max_steps")),
+    *((f"fa.{word}", "did you mean 'Accountant'") for word in ("Budget", "Filter")),
+    ("fa.spend", "compose(job) spends of it"),
+    ("fa.Accountant(3, 1e-5).add_release", "did you mean 'compose'"),
+    *((f"fa.Accountant(3, 1e-5).{word}", "print(...) shows it") for word in ("print", "summary")),
+    *((f"fa.Accountant(3, 1e-5).compose(JOB, {word}=3)", "job * count") for word in ("n", "times")),
+    *((f"fa.plot.{word}", cure) for word, cure in (("curve", "privacy_curves"), ("hist", "privacy_loss"))),
+    ("fa.plot.epsilon_grid(SWEEP)", "did you mean 'compute'"),
+    ("fa.mechanisms.list", "dir(fastacct) has the names"),
+    ("fa.convert.gdp_to_dp", "fastacct.epsilon(fastacct.GDP(mu), delta=...)"),
+    ("fa.audit.mia", "did you mean 'scores'"),
+    ("fa.training.Callback", "fastacct.training.huggingface"),
+    *((f"fa.sensitivity.{word}", "did you mean 'clipped'") for word in ("clip", "gradient")),
+    ("fa.sensitivity.mean(0, 1)", "'records'"),
+    ("GAUSSIAN.truncate", "at_most=..."),
+    ("(GAUSSIAN * 5).shuffled", "fastacct.Gaussian(1.0).shuffled(steps=...)"),
+    *((f"JOB.{word}", "fastacct.guarantee(job, delta=...).save(path)") for word in ("save", "to_json")),
+    ("fa.certify(LAPLACE * 10, delta=0)", "allowed: [1e-60"),
+    ("fa.Gaussian('1.0')", "must be a number"),
+    ("fa.Gaussian()", "missing a required argument: 'noise_multiplier'"),
+    ("fa.training.Meter(**RUN, delta=1e-5)", "epochs is what a meter counts"),
 ]
 """With the names that tests/verbs/test_natural_calls.py gives to a run and to jobs."""
+
+ANSWERED_TOO = [
+    *("fa.plot.privacy_curves(**RUN, points=5)", "fa.plot.tradeoff(**RUN)", "fa.plot.tradeoff([JOB, GAUSSIAN])"),
+    *("fa.plot.tradeoff({'run': RUN, 'one': GAUSSIAN})", "fa.plot.tradeoff(GAUSSIAN).savefig"),
+    "fa.plot.epsilon_over_epochs(**{**RUN, 'epochs': range(1, 4)}, delta=1e-5)",
+    "fa.plot.noise_map(records=1000, batch_size=[20, 50], epochs=[1, 2], epsilon=3, delta=1e-5)",
+    "fa.plan(records=1000, batch_size=[20, 50], epochs=[1, 2], epsilon=3, delta=1e-5)",
+    *("fa.privacy_loss(GAUSSIAN).variance", "fa.privacy_loss(GAUSSIAN).quantile(0.99)"),
+    *("fa.guarantee(GAUSSIAN, delta=1e-5).to_dict()", "fa.guarantee(GAUSSIAN, delta=1e-5).epsilon"),
+    *("fa.guarantee(**RUN, delta=1e-5)", "fa.certify(GAUSSIAN, delta=1e-5)", "fa.utility(LAPLACE).quantile(0.05)"),
+    *("GAUSSIAN.group(size=3)", "GAUSSIAN.shuffled(100)", "100 * GAUSSIAN", "GAUSSIAN * 0", "len(JOB)", "list(JOB)"),
+    *("fa.epsilon(JOB, 0)", "fa.epsilon(JOB, 1)", "fa.delta(JOB, [0.1, 1.0])", "JOB == JOB"),
+    "fa.epsilon(**RUN, delta=1e-5, sampling='shuffled', neighbors='zero_out')",
+    "fa.dpsgd.steps(epsilon=3, delta=1e-5, noise_multiplier=1.0, records=1000, batch_size=50)",
+    "fa.dpsgd.sample_rate(epsilon=3, delta=1e-5, noise_multiplier=1.0, steps=100)",
+    *(
+        "SWEEP.compute().to_dataframe()",
+        "fa.feasible(SWEEP.compute(), 'epsilon <= 3')",
+        "fa.Accountant(9, 1e-5).copy()",
+    ),
+    *("fa.Accountant(30, 1e-5).budget", "fa.Accountant(30, 1e-5).to_json()", "fa.report(GAUSSIAN, 1e-5).summary"),
+    *("fa.report(GAUSSIAN, 1e-5).render()", "fa.report(GAUSSIAN, 1e-5, data_set='x', unit='person')"),
+    *("fa.curve.privacy_curve(**RUN)", "fa.curve.tradeoff_curve(GAUSSIAN, fpr=[0.1])", "fa.PureDP(0.5) * 10"),
+    *(
+        "fa.epsilon(JOB + LAPLACE * 3, 1e-6)",
+        "fa.epsilon(GAUSSIAN * 10 + LAPLACE.poisson(0.1) * 5, 1e-6)",
+        "hash(GAUSSIAN)",
+    ),
+    *("fa.dpsgd.noise_multiplier(epsilon=[1, 3], delta=1e-5, sample_rate=0.05, steps=20)", "repr(JOB)"),
+    *("SWEEP.estimate()", "SWEEP.size", "SWEEP.axes", "fa.Accountant(30, 1e-5).ledger", "fa.Gaussian([1.0, 2.0]) * 3"),
+    *("fa.plot.privacy_loss(GAUSSIAN)", "fa.loader_guide('grain')", "fa.sensitivity.mean(0, 1, records=100)"),
+    *(
+        "fa.utility(LAPLACE, dimension=3).tail(1.0)",
+        "GAUSSIAN.fixed_size(batch_size=10, records=100)",
+        "fa.Gaussian(0)",
+    ),
+    *("fa.loader_guide('pytorch', shuffle=True)", "fa.rdp(JOB, [2, 4, 8])", "fa.from_pmf([0.5, 0.5], [0.4, 0.6])"),
+]
+
+_SIZES = "--noise-multiplier 1.1 --batch-size 50 --records 1000 --epochs 2"
+COMMANDS = [
+    *((f"{verb} {_SIZES} --delta 1e-5", None) for verb in ("epsilon", "certify", "guarantee")),
+    *((f"epsilon {_SIZES} --delta {more}", None) for more in ("1/n", "1e-5 --json", "1e-5 --format json")),
+    (f"rdp {_SIZES} --orders 2", None),
+    (f"attack {_SIZES} --fpr 0.01", None),
+    ("check-loader torch", None),
+    ("noise-multiplier --epsilon 3 --delta 1e-5 --records 1000 --batch-size 50 --epochs 2", None),
+    ("steps --epsilon 3 --delta 1e-5 --noise-multiplier 1 --records 1000 --batch-size 50", None),
+    ("plan --epsilon 3 --delta 1e-5 --records 1000 --batch-size 50,100 --epochs 1,2", None),
+    *((f"{word} --epsilon 3", "did you mean 'noise-multiplier'") for word in ("noise", "calibrate", "sigma")),
+    *((f"{word} --fpr 0.01", "did you mean 'attack'") for word in ("tpr", "mia")),
+    ("eps --delta 1e-5", "did you mean 'epsilon'"),
+    *(
+        (f"epsilon {word} 1 --delta 1e-5", f"did you mean {ours}")
+        for word, ours in (
+            ("--sigma", "--noise-multiplier"),
+            ("--n", "--records"),
+            ("--shuffle", "--sampling"),
+            ("--noise", "--noise-multiplier"),
+        )
+    ),
+    (f"epsilon {_SIZES}", "required: --delta"),
+    (f"epsilon {_SIZES} --delta 1e-5 --sampling shuffled", "supported: 'zero_out'"),
+    ("plan --epsilon 3 --delta 1e-5 --records 1000 --batch-size 50 100 --epochs 1", "have commas, as 50,100"),
+    ("sweep nothere.toml", "nothere.toml: No such file or directory"),
+    ("check-loop nothere.py", "there is no such file"),
+]
+"""Command lines, and a part of what is refused."""
+
+UNHELPED_TOO = [
+    *(
+        "JOB + None",
+        "fa.Accountant(3, 1e-5) + JOB",
+        "SWEEP['epsilon']",
+        "fa.privacy_loss(GAUSSIAN).sample",
+        "fa.utility.rmse",
+    ),
+    *("JOB.copy", "JOB.name", "fa.plot.budget(fa.Accountant(3, 1e-5))", "fa.report(GAUSSIAN, 1e-5, language='de')"),
+    *("fa.utility(GAUSSIAN, dim=3)", "fa.dpsgd.epsilon(**RUN, delta=1e-5, sampling='random')"),
+    *("fa.guarantee(JOB, 1e-5)", "fa.Accountant(budget=3)", "fa.Accountant(3, 1e-5).split", "GAUSSIAN.variance"),
+    *(
+        "fa.explain(JOB, delta=1e-5).text",
+        "fa.curve.privacy_curve(JOB, n=10)",
+        "fa.Accountant(3, 1e-5).noise_multiplier",
+    ),
+    *("fa.report(GAUSSIAN, 1e-5, filename='x')", "fa.calibrate(fa.Gaussian, mu=1.0)", "fa.paragraph_of"),
+]
+"""Refused without the cure, or with a wrong one."""
