@@ -13,6 +13,7 @@ from fastacct.core.rounding import digits_down, digits_up, rate_of_float32
 from fastacct.dpsgd import epsilon_bounds
 from fastacct.scripts import engines, noise, others, trainers
 from fastacct.scripts.found import Given, Loop, asked
+from fastacct.scripts.leaks import ask_of_leaks
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
 from fastacct.scripts.records import ask_where_records_mix
@@ -36,6 +37,8 @@ _NO_OPTION: Final = {
 """What is said where no option helps."""
 _ASSUMED: Final = "assumes that each record is one example, and that no record changes the gradient of another"
 """What every number rests on, and a script does not show."""
+_ONLY: Final = "only where --{} is {}, which is not its default: else this trains without privacy."
+"""What is said of a flag of the script's own command line that a private loop needs."""
 _METHODS: Final = ("make_private", "make_private_with_epsilon")
 _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None]]]] = {
     "make_private": ("", "opacus", engines.opacus),
@@ -198,6 +201,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         if known is None or is_method or not whole.startswith(known[0]) or whole.endswith("keras_api.make_private"):
             continue
         _, framework, read = known
+        script.assume(call)
         try:
             loop = read(Loop(script, framework, call, given), call)
         except UnclearError as error:
@@ -222,6 +226,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     for loop in found:
         if loop.framework != "flower":  # whose records are clients
             ask_where_records_mix(loop)
+            ask_of_leaks(loop)
     if len(found) > 1:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
@@ -267,7 +272,7 @@ def _answered(loop: Loop) -> Finding:
         asks,
         {name: values[name] for name in (*_needed(loop), "delta") if name in values},
         dict(loop.script.defaults),
-        tuple(loop.notes),
+        (*(_ONLY.format(name.replace("_", "-"), value) for name, value in loop.script.flags.items()), *loop.notes),
         loop.call,
     )
 

@@ -74,6 +74,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
     if not isinstance(names, ast.Tuple) or not 3 <= len(names.elts) <= 4 or source is None:
         return asked(loop, UnclearError(call, "what is done with what this returns cannot be told"))
     optimizer, private = names.elts[1], names.elts[-1]
+    loop.data.append(private)
     is_used = True
     try:
         steps = steps_of(script, script.origin(optimizer))
@@ -109,8 +110,10 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
 def from_loader(loop: Loop, source: ast.expr, *, is_poisson: bool) -> Loop:
     """The numbers of a DataLoader, and its sampler where it is used as it is."""
     loop.lower_holds = True
+    loop.data.append(source)
     try:
         found = torch_loader(loop.script, source)
+        loop.data += [found.dataset] if found.dataset is not None else []
         if found.drawn is not None and not is_poisson and "weighted" not in found.settings:
             raise UnclearError(found.drawn, "num_samples: an epoch is not one pass")
     except UnclearError as error:

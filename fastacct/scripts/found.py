@@ -36,6 +36,8 @@ class Loop:
         self.line: int = getattr(node, "lineno", 1)
         self.body: ast.For | None = None
         """The loop over batches."""
+        self.data: list[ast.expr] = []
+        """The data set that is trained on, its loader, and arrays."""
         self.sampling = ""
         self.lower_holds = False
         self.values = {name: value for name, value in given.items() if name in ALLOWED}

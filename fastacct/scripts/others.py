@@ -77,6 +77,7 @@ def _in_fit(loop: Loop, model: str) -> None:
     except UnclearError as error:
         loop.ask("batches records batch_size epochs", error)
         return
+    loop.data += [said[name] for name in ("x", "y") if name in said]
     loop.take("epochs", said.get("epochs") or ast.copy_location(ast.Constant(1), fits[0]))
     loop.ask_where(said, "epochs", "callbacks steps_per_epoch initial_epoch", "changes how long the training is")
     if "validation_split" in said:

@@ -30,6 +30,7 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
     trains = [one for one in script.calls if getattr(one.func, "attr", "") == "train" and not one.args]
     key = script.origin(_target(script, call))
     trains = [one for one in trains if script.origin(one.func.value) == key]  # type: ignore[attr-defined]
+    loop.data += [said["train_dataset"]] if "train_dataset" in said else []
     loop.take("records", said.get("train_dataset"))
     try:
         made = script.resolve(said["args"])
