@@ -31,7 +31,7 @@ _WORDS: Final = (
 )
 """Words of which one row stands in a script that trains privately, beside names of libraries that do little else."""
 _NO_OPTION: Final = {
-    "one loop": "check each loop by itself",
+    "one loop": "check each loop by itself, and add them up: if their own records choose one, no number is known",
     "one example": "no number is known",
     "noise": "no number is known",
     "sampler": "no number is known",

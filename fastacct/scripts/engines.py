@@ -87,7 +87,9 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         refuse_shared(script, steps)
         for one in steps[1:]:
             again = over(script, one)
-            if inner is None or script.origin(iterated(script, again.iter)) != script.origin(iterated(script, inner.iter)):
+            if inner is None or script.origin(iterated(script, again.iter)) != script.origin(
+                iterated(script, inner.iter)
+            ):
                 raise UnclearError(steps[1], "several lines take a step of this optimizer")
             refuse_inside(script, again, {script.origin(private), script.origin(source)})
             loop.more.append(again)
@@ -282,6 +284,10 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
         if inner is None:
             raise UnclearError(call, "not one loop takes a step of this optimizer")
         loop.body = inner
+    except AddedError as error:
+        loop = asked(loop, error)
+        loop.ask_instead("batch_size", f"{error}; of all batches of a step together")
+        return loop
     except UnclearError as error:
         return asked(loop, error)
     if "noise_multiplier" in said:

@@ -19,7 +19,19 @@ Kinds = frozenset[str]
 _NONE: Final[Kinds] = frozenset()
 _PLAIN: Final = (
     *("shape", "size", "dim", "ndim", "numel", "device", "dtype", "requires_grad", "columns", "column_names"),
-    *("len", "range", "isinstance", "hasattr", "type", "id", "format", "features", "classes", "class_to_idx", "input_dim"),
+    *(
+        "len",
+        "range",
+        "isinstance",
+        "hasattr",
+        "type",
+        "id",
+        "format",
+        "features",
+        "classes",
+        "class_to_idx",
+        "input_dim",
+    ),
 )
 """Fields and functions that say nothing of single records, or what every script takes for public."""
 _FIGURES: Final = (
@@ -33,7 +45,7 @@ _LOSS: Final = re.compile(r"loss|criterion|cross_entropy|kl_div|nll", re.I)
 _SPLITS: Final = re.compile(r"split|^Subset$|^K?Fold$", re.I)
 _OTHERS: Final = re.compile(r"test|valid|\bval\b|dev\b|public", re.I)
 """Keys of dictionaries of data sets, whose records are not trained on."""
-_HOLDS: Final = ("DataLoader", "TensorDataset", "ConcatDataset", "Dataset")
+_HOLDS: Final = ("DataLoader", "TensorDataset", "ConcatDataset", "Dataset", "DataFrame", "Series")
 _MODEL: Final = re.compile(
     r"(?:model|net|network|params|parameters|variables|state|opt|optimizer|optim|engine|trainer|scheduler|sched"
     r"|tokenizer|device|key|rng|logger|writer|transforms?|criterion)\d*$",
@@ -53,6 +65,8 @@ class Flow:
         self.script = script
         self.defined: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self.filled: dict[str, list[tuple[ast.AST, ast.expr]]] = {}
+        self.counted: dict[str, list[ast.expr]] = {}
+        """Where elements are set: of counts, the labels that are counted."""
         self.fields: dict[str, list[ast.expr]] = {}
         self.models: set[str] = set()
         for node in ast.walk(script.tree):
@@ -85,6 +99,7 @@ class Flow:
                 for one in _parts(target):
                     if isinstance(one, ast.Subscript) and (root := _root(one)):
                         self.filled.setdefault(root, []).append((node, node.value))
+                        self.counted.setdefault(root, []).append(one.slice)
                     elif isinstance(one, ast.Attribute):
                         self.fields.setdefault(one.attr, []).append(node.value)
 
@@ -231,6 +246,8 @@ class Flow:
             return frozenset({"data"})
         values = [*self._reaching(node), *(value for _, value in self.filled.get(node.id, ()))]
         kinds = _NONE.union(*map(self.kinds, values))
+        if any({"data", "record"} & self.kinds(one) for one in self.counted.get(node.id, ())):
+            kinds |= {"figure"}
         for one in found:  # what is set where a figure decides
             test = self._decides(one.node)
             if test is not None and "figure" in self.kinds(test):
@@ -284,7 +301,7 @@ class Flow:
         if within is not None and name in ("train", "fit", "evaluate") and self.is_model(last_name(within)):
             kinds = _as(kinds | {"data"} if name != "evaluate" else kinds, "figure")  # what a trainer says of it
         if name[:1].isupper() and name not in (*_HOLDS, *_FIGURES):
-            return _NONE  # an object that is made with them
+            return kinds & {"record", "mean"}  # an object that is made with them
         if _LOSS.search(name) and not self._is_single(call):
             return _as(kinds, "figure")
         if name in _FIGURES:

@@ -19,13 +19,32 @@ _KEEPS: Final = (
 """Methods that keep a model, or take one that was kept."""
 _LOADS: Final = ("load", "load_state_dict", "from_pretrained", "load_weights", "load_from_checkpoint", "load_model")
 _KEPT: Final = re.compile(r"ckpt|checkpoint|model|state|param|snap|weight|result|run", re.I)
-_RATE: Final = re.compile(r"(?:^|_)lr(?:_|$)|learning_rate")
+_RATE: Final = re.compile(r"\blr\b|_lr\b|learning_rate")
+_TRAINED: Final = re.compile(r"(?:model|net|network|params|optimizer|scheduler|sched)\d*$", re.I)
+_HARMLESS: Final = (
+    "train",
+    "eval",
+    "print",
+    "info",
+    "debug",
+    "warning",
+    "log",
+    "add_scalar",
+    "set_postfix",
+    "len",
+    "append",
+)
+"""Functions that may be given a model, or called of one, and leave it as it is."""
 _FINITE: Final = re.compile(r"isnan|isfinite|isinf|is_nan")
 _WATCHES: Final = ("ModelCheckpoint", "EarlyStopping", "ReduceLROnPlateau")
 _ASIDE: Final = re.compile(r"val|test|eval|dev|holdout", re.I)
 """Names of figures that are not of the records that are trained on."""
 _SAVES: Final = re.compile(
-    r"save\w*$|dump$|to_csv$|to_parquet$|add_(?:histogram|images?|embedding)$|log(?:_\w+)?$|writerows?$|write$"
+    r"save\w*$|dump$|to_csv$|to_parquet$|to_pickle$|tofile$|add_(?:histogram|images?|embedding)$|writerows?$|write$"
+)
+_LOGS: Final = re.compile(r"log(?:_\w+)?$")
+_LOGGERS: Final = re.compile(
+    r"wandb|mlflow|comet|neptune|clearml|logger|\brun\b|experiment|fabric|accelerator|swanlab|aim", re.I
 )
 _FITS: Final = ("fit", "fit_transform", "partial_fit", "adapt", "train_from_iterator", "train_new_from_iterator")
 _LEARNS: Final = ("sklearn.", "xgboost.", "lightgbm.", "keras.layers.", "tensorflow.keras.layers.", "tokenizers.")
@@ -37,6 +56,8 @@ _SHOWS: Final = re.compile(
     r"|title|format|round|write|save\w*|dump|step|item|keys|values|items|join|report|record|isclose|assert\w*)$"
 )
 """Functions that show a figure, or put it into a list: figures that are printed are no part of a model."""
+_WEIGHS: Final = re.compile(r"weights?$|prior|^init")
+"""Arguments by which records or classes weigh in a loss."""
 _IGNORED: Final = ("WeightedRandomSampler",)
 """What an engine that draws by itself takes no notice of."""
 _TABLES: Final = ("Counter", "DataFrame", "Series")
@@ -67,6 +88,11 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(node, ast.If | ast.While) and not _FINITE.search(ast.unparse(node.test)):
             if "figure" in flow.kinds(node.test) and any(_chooses(loop, flow, one) for one in _body(node)):
                 yield node.test, _CHOSEN
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.IfExp) and "figure" in flow.kinds(node.test):
+            parts = [each for one in (node.body, node.orelse) for each in ast.walk(one)]
+            if any(flow.is_model(last_name(one)) or last_name(one) in _KEEPS for one in parts):
+                yield node, _CHOSEN
     for call in script.calls:
         name = last_name(call.func)
         given = [*call.args, *(one.value for one in call.keywords)]
@@ -111,13 +137,15 @@ def _chooses(loop: Loop, flow: Flow, node: ast.AST) -> bool:
     if isinstance(node, ast.Break | ast.Return | ast.Continue):
         return _is_around(loop, node)
     if isinstance(node, ast.Call):
-        is_step = last_name(node.func) == "step" and flow.is_model(last_name(getattr(node.func, "value", node)))
-        return last_name(node.func) in _KEEPS or is_step
+        parts = [*node.args, *(one.value for one in node.keywords), getattr(node.func, "value", node)]
+        is_used = any(last_name(one) in flow.models or _TRAINED.search(last_name(one)) for one in parts)
+        return last_name(node.func) in _KEEPS or (is_used and last_name(node.func) not in _HARMLESS)
     if isinstance(node, ast.Assign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         named = [one for one in ast.walk(node.value) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
         is_kept = isinstance(node.value, ast.Name | ast.Tuple) and any(flow.is_model(one.id) for one in named)
-        return is_kept or any(_RATE.search(ast.unparse(one)) for one in targets)
+        is_field = any(isinstance(one, ast.Attribute) and last_name(one.value) != "self" for one in targets)
+        return is_kept or is_field or any(_RATE.search(ast.unparse(one)) for one in targets)
     return False
 
 
@@ -171,15 +199,21 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         elif name[:1].isupper() and name not in (*_IGNORED, *_TABLES):
             if any("figure" in flow.kinds(one) for one in given) and not is_inside(call):
                 yield call, why
-        else:
-            for word, value in words.items():
-                if word is not None and re.search(r"weights?$|prior|^init", word) and "figure" in flow.kinds(value):
-                    yield call, why
+        weighing = (value for word, value in words.items() if word is not None and _WEIGHS.search(word))
+        if not name[:1].isupper() and any("figure" in flow.kinds(one) for one in weighing):
+            yield call, why
+        if script.qualified(call.func).startswith("torch.nn.init.") and any(
+            "figure" in flow.kinds(one) for one in given
+        ):
+            yield call, why
         if name in ("fillna", "register_buffer", "copy_", "fill_", "init_") and any(
             "figure" in flow.kinds(one) for one in given
         ):
             yield call, why
     for node in ast.walk(script.tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and "figure" in flow.kinds(node.value):
+            if {"data", "record"} & flow.kinds(node.slice):
+                yield node, why  # the weight of a class
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult):
             right = flow.kinds(node.right)
             is_kept = "mean" in right and {"data", "record"} & flow.kinds(node.left) and "figure" in right
@@ -237,8 +271,11 @@ def _shown(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             if isinstance(one.ctx, ast.Load) and not _is_asked_of(script.parent[one]):
                 yield one, "is read: gradients of single records, without noise"
     for call in script.calls:
-        if _SAVES.search(last_name(call.func)):
+        name, within = last_name(call.func), getattr(call.func, "value", None)
+        is_log = _LOGS.match(name) is not None and within is not None and _LOGGERS.search(ast.unparse(within))
+        if _SAVES.search(name) or is_log:
             given = [*call.args, *(one.value for one in call.keywords)]
+            given += [within] if within is not None and name.startswith("to") else []
             if any({"record", "mean"} & flow.kinds(one) for one in given):
                 yield call, why
 

@@ -86,7 +86,8 @@ def alone(script: Script) -> ast.AST | None:
     flow = _Flow(script)
     if _SINGLE.search(script.text):
         named = {name for name in flow.defined if _NAMED.search(name)}
-        return next((one for one in script.calls if flow.bounds(one) or last_name(one.func) in named), None)
+        calls = [one for one in script.calls if not script.qualified(one.func).startswith("optax.")]
+        return next((one for one in calls if flow.bounds(one) or last_name(one.func) in named), None)
     for one in script.calls:
         if flow.bounds(one) and (inner := script.above(one, ast.For)) is not None and inner is not one:
             outer = script.above(script.parent[inner], ast.For)

@@ -158,7 +158,9 @@ def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
             raise UnclearError(call, guide.call)
         for one in script.calls:
             if script.qualified(one.func).endswith("batch_selection.UserSelectionStrategy"):
-                loop.refuse("one example", f"line {one.lineno}: it draws users, of whom several records may be in a batch")
+                loop.refuse(
+                    "one example", f"line {one.lineno}: it draws users, of whom several records may be in a batch"
+                )
                 return loop
     except (UnclearError, ValueError, TypeError) as error:
         return asked(loop, error)
@@ -247,7 +249,9 @@ def optax(loop: Loop, call: ast.Call) -> Loop:
 def flower(loop: Loop, call: ast.Call) -> Loop:
     """A strategy of Flower with noise: a round takes a fixed number of clients, and may weigh them by their records."""
     if loop.script.qualified(call.func).endswith("LocalDpMod"):
-        raise UnclearError(call, "each round releases a message of each client, whatever it costs")
+        loop.refuse("added up", f"line {call.lineno}: each round releases a message of each client, whatever it costs")
+        loop.call = "fa.epsilon(fa.ApproxDP(epsilon=e, delta=d) * num_rounds, delta=num_rounds * d)"
+        return loop
     why = "a client's largest weight decides: the noise over what it moves the average by"
     loop.ask("noise_multiplier", f"line {call.lineno}: {why}")
     loop.ask("records", f"line {call.lineno}: how many clients there are")

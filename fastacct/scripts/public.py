@@ -29,7 +29,9 @@ def ask_of_others(loop: Loop) -> None:
         if data is None or not names:
             loop.ask("noise", f"{line} without noise, on data that is not seen")
         elif names & _roots(loop, *loop.data):
-            loop.ask("noise", f"{line} without noise, on {ast.unparse(data)[:40]}, which is what is trained on privately")
+            loop.ask(
+                "noise", f"{line} without noise, on {ast.unparse(data)[:40]}, which is what is trained on privately"
+            )
         elif said := names & {*loop.given.get("public", ())}:
             loop.notes.append(f"{line} without noise; {min(said)} is public, as --public says.")
         else:
