@@ -1,13 +1,14 @@
-"""Where private records go in a script: what is made of them, and what is a figure found of all of them together.
+"""Where private records go in a script: what is made of them, and what is found of all of them together.
 
 An expression has kinds: `data` (records as they are), `record` (what a model makes of each, or its gradient), `figure`
-(a loss or a statistic), `mean` (a figure along the axis of records), `extent` (a largest value, or the values that occur).  Flows through functions of the file,
-lists and fields are followed; a name stands for what may have been put into it before it is used.
+(a loss or a statistic), `mean` (a figure along the axis of records), `extent` (a largest value, or which values occur).
+Functions of the file, lists and fields are followed; a name stands for what may have been put into it before its use.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -146,9 +147,9 @@ class Flow:
                 if one.kind == "parameter":
                     yield from self._arguments(one.node)
             return
-        here = _place(self.script.statement(use)), use
+        here = _place(self.script.statement(use))
         rows = [(one, _place(self.script.statement(one.node))) for one in found]
-        before = sorted((row for row in rows if row[1] < here[0]), key=lambda row: row[1], reverse=True)
+        before = sorted((row for row in rows if row[1] < here), key=lambda row: row[1], reverse=True)
         around = {*self._around(use)}
         last: ast.AST | None = None
         for one, _ in before:
@@ -158,15 +159,16 @@ class Flow:
             if (value := _value(self.script, one.node, use.id)) is not None:
                 yield value
             statement = self.script.statement(one.node)
-            is_whole = not isinstance(statement, ast.AugAssign)
-            is_inside = isinstance(statement, ast.For) and statement in around
-            if is_whole and (is_inside or (self.script.parent.get(statement) in around)):
+            is_inside = (isinstance(statement, ast.For) and statement in around) or self.script.parent[
+                statement
+            ] in around
+            if is_inside and not isinstance(statement, ast.AugAssign):
                 last = statement
                 break
         for one, place in rows:
-            if place >= here[0] and (value := _value(self.script, one.node, use.id)) is not None:
+            if place >= here and (value := _value(self.script, one.node, use.id)) is not None:
                 loops = {*self._loops(one.node)} & around
-                if (place == here[0] and one.node is here[1]) or any(last not in ast.walk(loop) for loop in loops):
+                if any(last is None or last not in [*ast.walk(loop)] for loop in loops):
                     yield value
 
     def _arguments(self, parameter: ast.AST) -> Iterator[ast.expr]:
@@ -278,24 +280,17 @@ class Flow:
 
     def _is_before_noise(self, node: ast.Attribute) -> bool:
         """Whether the gradient of a batch is read between backward() and the step that adds noise."""
-        loop = next(self._loops(node), node)
-        lines = {
-            name: [
-                one.lineno
-                for one in ast.walk(loop)
-                if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == name
-            ]
-            for name in ("backward", "step")
-        }
+        calls = [one for one in ast.walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
+        lines = {name: [one.lineno for one in calls if last_name(one.func) == name] for name in ("backward", "step")}
         return any(one < node.lineno for one in lines["backward"]) and any(one > node.lineno for one in lines["step"])
 
     def _of_call(self, call: ast.Call) -> Kinds:
         name, whole = last_name(call.func), self.script.qualified(call.func)
         if name in _PLAIN or name.startswith("make_private") or _SPLITS.search(name):
             return _NONE
-        within = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
+        within: ast.expr | None = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
         given = [*call.args, *(one.value for one in call.keywords)]
-        if not whole and len(found := self.defined.get(name, ())) == 1 and len(self.given) < 4:
+        if not whole and len(found := self.defined.get(name, [])) == 1 and len(self.given) < 4:
             return self._of_function(found[0], call)
         kinds = _NONE.union(self.kinds(within), *map(self.kinds, given))
         if within is not None and name in ("train", "fit", "evaluate") and self.is_model(last_name(within)):
@@ -305,9 +300,9 @@ class Flow:
         if _LOSS.search(name) and not self._is_single(call):
             return _as(kinds, "figure")
         if name in _FIGURES:
-            is_mean = name in ("mean", "sum", "median", "average", "reduce_mean", "reduce_sum") and kinds - {"figure"}
-            is_mean = is_mean and _is_along_records(call, call.args[1:] if whole else call.args)
-            return _as(kinds, "figure") | ({"mean"} if is_mean else _NONE)
+            is_mean = name in ("mean", "sum", "median", "average", "reduce_mean", "reduce_sum")
+            is_kept = is_mean and _is_along_records(call, call.args[1:] if whole else call.args)
+            return _as(kinds, "figure") | ({"mean"} if is_kept and kinds - {"figure"} else _NONE)
         if name in _EXTENTS and not (kinds & {"figure"}):
             return _as(kinds, "extent" if name != "unique" or len(given) < 2 else "figure")
         is_method = within is not None and not self.is_model(last_name(within)) and self.kinds(within)
@@ -316,10 +311,8 @@ class Flow:
     def _is_single(self, call: ast.Call) -> bool:
         """Whether a loss is one for each record."""
         text = ast.unparse(call)
-        try:
+        with contextlib.suppress(UnclearError):
             text += ast.unparse(self.script.resolve(call.func))
-        except UnclearError:
-            pass
         return re.search(r"reduc\w*=(?:'none'|False|None)", text) is not None
 
     def _of_function(self, function: ast.AST, call: ast.Call) -> Kinds:

@@ -21,19 +21,7 @@ _LOADS: Final = ("load", "load_state_dict", "from_pretrained", "load_weights", "
 _KEPT: Final = re.compile(r"ckpt|checkpoint|model|state|param|snap|weight|result|run", re.I)
 _RATE: Final = re.compile(r"\blr\b|_lr\b|learning_rate")
 _TRAINED: Final = re.compile(r"(?:model|net|network|params|optimizer|scheduler|sched)\d*$", re.I)
-_HARMLESS: Final = (
-    "train",
-    "eval",
-    "print",
-    "info",
-    "debug",
-    "warning",
-    "log",
-    "add_scalar",
-    "set_postfix",
-    "len",
-    "append",
-)
+_HARMLESS: Final = ("train", "eval", "print", "info", "debug", "warning", "log", "add_scalar", "set_postfix", "append")
 """Functions that may be given a model, or called of one, and leave it as it is."""
 _FINITE: Final = re.compile(r"isnan|isfinite|isinf|is_nan")
 _WATCHES: Final = ("ModelCheckpoint", "EarlyStopping", "ReduceLROnPlateau")
@@ -43,19 +31,13 @@ _SAVES: Final = re.compile(
     r"save\w*$|dump$|to_csv$|to_parquet$|to_pickle$|tofile$|add_(?:histogram|images?|embedding)$|writerows?$|write$"
 )
 _LOGS: Final = re.compile(r"log(?:_\w+)?$")
-_LOGGERS: Final = re.compile(
-    r"wandb|mlflow|comet|neptune|clearml|logger|\brun\b|experiment|fabric|accelerator|swanlab|aim", re.I
-)
+_LOGGERS: Final = re.compile(r"wandb|mlflow|comet|neptune|clearml|logger|\brun\b|experiment|fabric|accelerator", re.I)
+_INIT: Final = re.compile(r"torch\.nn\.init\.")
 _FITS: Final = ("fit", "fit_transform", "partial_fit", "adapt", "train_from_iterator", "train_new_from_iterator")
 _LEARNS: Final = ("sklearn.", "xgboost.", "lightgbm.", "keras.layers.", "tensorflow.keras.layers.", "tokenizers.")
 _NAMES_ONLY: Final = ("LabelEncoder", "LabelBinarizer", "OneHotEncoder", "OrdinalEncoder")
 """Of these the categories alone are learned, which a script takes for public."""
 _VOCABULARIES: Final = ("build_vocab_from_iterator",)
-_SHOWS: Final = re.compile(
-    r"^(?:print|pprint|info|debug|warning|error|log\w*|add_scalars?|set_\w+|update|append|extend|plot|bar|hist|scatter"
-    r"|title|format|round|write|save\w*|dump|step|item|keys|values|items|join|report|record|isclose|assert\w*)$"
-)
-"""Functions that show a figure, or put it into a list: figures that are printed are no part of a model."""
 _WEIGHS: Final = re.compile(r"weights?$|prior|^init")
 """Arguments by which records or classes weigh in a loss."""
 _IGNORED: Final = ("WeightedRandomSampler",)
@@ -86,9 +68,8 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
     script = loop.script
     for node in ast.walk(script.tree):
         if isinstance(node, ast.If | ast.While) and not _FINITE.search(ast.unparse(node.test)):
-            if "figure" in flow.kinds(node.test) and any(_chooses(loop, flow, one) for one in _body(node)):
-                yield node.test, _CHOSEN
-    for node in ast.walk(script.tree):
+            is_chosen = "figure" in flow.kinds(node.test) and any(_chooses(loop, flow, one) for one in _body(node))
+            yield from [(node.test, _CHOSEN)] * is_chosen
         if isinstance(node, ast.IfExp) and "figure" in flow.kinds(node.test):
             parts = [each for one in (node.body, node.orelse) for each in ast.walk(one)]
             if any(flow.is_model(last_name(one)) or last_name(one) in _KEEPS for one in parts):
@@ -111,9 +92,9 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         elif any(one.arg == "load_best_model_at_end" and getattr(one.value, "value", 1) for one in call.keywords):
             yield from ((one, _CHOSEN) for one in _evaluated(loop, flow))
     for one in ast.walk(script.tree):
-        if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load) and _KEPT.search(ast.unparse(one.value)):
-            if "figure" in flow.kinds(one.slice):
-                yield one, _CHOSEN
+        if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load):
+            is_chosen = _KEPT.search(ast.unparse(one.value)) is not None and "figure" in flow.kinds(one.slice)
+            yield from [(one, _CHOSEN)] * is_chosen
 
 
 def _evaluated(loop: Loop, flow: Flow) -> Iterator[ast.AST]:
@@ -193,27 +174,26 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         name = last_name(call.func)
         words = {one.arg: one.value for one in call.keywords}
         given = [*call.args, *words.values()]
-        if name in _FITS or name in _VOCABULARIES or (name == "train" and _is_learner(loop, call)):
-            if any({"data"} & flow.kinds(one) for one in given) and _is_learner(loop, call):
-                yield call, "learns from the records that are trained on, without noise"
-        elif name[:1].isupper() and name not in (*_IGNORED, *_TABLES):
-            if any("figure" in flow.kinds(one) for one in given) and not is_inside(call):
-                yield call, why
+        is_learning = name in (*_FITS, *_VOCABULARIES, "train") and _is_learner(loop, call)
+        if is_learning and any("data" in flow.kinds(one) for one in given):
+            yield call, "learns from the records that are trained on, without noise"
+        is_made = name[:1].isupper() and name not in (*_IGNORED, *_TABLES) and not is_inside(call)
+        if is_made and any("figure" in flow.kinds(one) for one in given):
+            yield call, why
         weighing = (value for word, value in words.items() if word is not None and _WEIGHS.search(word))
         if not name[:1].isupper() and any("figure" in flow.kinds(one) for one in weighing):
             yield call, why
-        if script.qualified(call.func).startswith("torch.nn.init.") and any(
-            "figure" in flow.kinds(one) for one in given
-        ):
+        if _INIT.match(script.qualified(call.func)) and any("figure" in flow.kinds(one) for one in given):
             yield call, why
         if name in ("fillna", "register_buffer", "copy_", "fill_", "init_") and any(
             "figure" in flow.kinds(one) for one in given
         ):
             yield call, why
     for node in ast.walk(script.tree):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and "figure" in flow.kinds(node.value):
-            if {"data", "record"} & flow.kinds(node.slice):
-                yield node, why  # the weight of a class
+        above = script.parent.get(node)
+        if isinstance(node, ast.Subscript) and isinstance(above, ast.BinOp) and "record" in flow.kinds(above):
+            is_weight = "figure" in flow.kinds(node.value) and bool({"data", "record"} & flow.kinds(node.slice))
+            yield from [(node, why)] * is_weight  # of the class of a record
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult):
             right = flow.kinds(node.right)
             is_kept = "mean" in right and {"data", "record"} & flow.kinds(node.left) and "figure" in right

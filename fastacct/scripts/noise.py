@@ -89,7 +89,7 @@ def alone(script: Script) -> ast.AST | None:
         calls = [one for one in script.calls if not script.qualified(one.func).startswith("optax.")]
         return next((one for one in calls if flow.bounds(one) or last_name(one.func) in named), None)
     for one in script.calls:
-        if flow.bounds(one) and (inner := script.above(one, ast.For)) is not None and inner is not one:
+        if flow.bounds(one) and (inner := script.above(one, ast.For)) is not None:
             outer = script.above(script.parent[inner], ast.For)
             batch = {each.id for each in ast.walk(outer.target) if isinstance(each, ast.Name)} if outer else set()
             called = {last_name(each.func) for each in ast.walk(inner) if isinstance(each, ast.Call)}
