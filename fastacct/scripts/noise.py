@@ -83,6 +83,9 @@ def place(script: Script) -> ast.AST | None:
 
 def alone(script: Script) -> ast.AST | None:
     """Where gradients of single records are clipped, in a file that draws no noise for them."""
+    is_each = _EACH.search(script.text) is not None and _BACK.search(script.text) is not None
+    if not is_each and not _SINGLE.search(script.text):
+        return None
     flow = _Flow(script)
     if _SINGLE.search(script.text):
         named = {name for name in flow.defined if _NAMED.search(name)}

@@ -56,7 +56,7 @@ class Tree:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = _apart(ast.parse(text))
+        self.tree = _apart(ast.parse(text)) if ".step" in text else ast.parse(text)
         self.parent: dict[ast.AST, ast.AST] = {}
         self.calls: list[ast.Call] = []
         self.bindings: dict[ast.AST, dict[str, list[Binding]]] = defaultdict(lambda: defaultdict(list))
