@@ -76,7 +76,7 @@ class Flow:
         self.open: set[ast.AST] = set()
         self.cut = False
         """Whether what is found may lack what is made of itself."""
-        self.fuel = 200_000
+        self.fuel = 20_000
         self.given: list[Mapping[ast.AST, Kinds]] = []
         self.seeds: set[Key] = set()
         self.roots: set[str] = set()
