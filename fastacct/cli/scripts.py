@@ -29,6 +29,8 @@ def check_loop(given: Namespace) -> Answer:
             raise ValueError(f"{name} = {value!r} is out of range of what a training loop has")
     if given.batches is not None:
         numbers["batches"] = as_choice("batches", given.batches, ("poisson", "shuffled", "fixed_size"))
+    if given.public is not None:
+        numbers["public"] = tuple(given.public)
     earlier = _earlier(given.before) if given.before else None
     found = check_files(given.scripts, **numbers)
     loops: list[Row] = [

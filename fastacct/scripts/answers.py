@@ -13,8 +13,10 @@ from fastacct.core.rounding import digits_down, digits_up, rate_of_float32
 from fastacct.dpsgd import epsilon_bounds
 from fastacct.scripts import engines, noise, others, trainers
 from fastacct.scripts.found import Given, Loop, asked
+from fastacct.scripts.leaks import ask_of_leaks
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
+from fastacct.scripts.public import ask_of_others
 from fastacct.scripts.records import ask_where_records_mix
 from fastacct.scripts.tree import UnclearError, last_name
 
@@ -29,13 +31,17 @@ _WORDS: Final = (
 )
 """Words of which one row stands in a script that trains privately, beside names of libraries that do little else."""
 _NO_OPTION: Final = {
-    "one loop": "check each loop by itself",
+    "one loop": "check each loop by itself, and add them up: if their own records choose one, no number is known",
     "one example": "no number is known",
     "noise": "no number is known",
+    "sampler": "no number is known",
+    "added up": "no option tells of these batches",
 }
 """What is said where no option helps."""
 _ASSUMED: Final = "assumes that each record is one example, and that no record changes the gradient of another"
 """What every number rests on, and a script does not show."""
+_ONLY: Final = "only where --{} is {}, which is not its default: else this trains without privacy."
+"""What is said of a flag of the script's own command line that a private loop needs."""
 _METHODS: Final = ("make_private", "make_private_with_epsilon")
 _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None]]]] = {
     "make_private": ("", "opacus", engines.opacus),
@@ -104,7 +110,7 @@ class Finding(NamedTuple):
         lines += [f"  {note}" for note in (*self.notes, _ASSUMED)] if self.epsilon is not None else []
         for why in dict.fromkeys(self.asks.values()):
             names = [name for name, one in self.asks.items() if one == why]
-            options = ", ".join(f"--{name.replace('_', '-')}" for name in names if name not in _NO_OPTION)
+            options = ", ".join(_option(name) for name in names if name not in _NO_OPTION)
             said = [f"give {options}"] * bool(options) + [_NO_OPTION[name] for name in names if name in _NO_OPTION]
             lines += [f"  {', and '.join(said)} ({why})"]
         return [*lines, f"  then: {self.call}"] if self.call else lines
@@ -128,6 +134,11 @@ class Finding(NamedTuple):
         return f"{number} holds for Poisson batches; this loop: {self._interval()} under {self.neighbors}{end}"
 
 
+def _option(name: str) -> str:
+    """How an option is written."""
+    return f"--{name.replace('_', '-')}{' NAME' if name == 'public' else ''}"
+
+
 def is_worth_reading(text: str) -> bool:
     """Whether a private loop may be in a script: a quick look at its words."""
     return any(all(word in text for word in row) for row in _WORDS) or noise.is_worth_reading(text)
@@ -146,7 +157,8 @@ def check(text: str, **given: Any) -> list[Finding]:
         A Python script.
     **given
         Numbers that the script does not say, or that count before its own: noise_multiplier, records, batch_size,
-        epochs, delta; and `batches`, a sampler where it is not clear: "poisson", "shuffled" ...
+        epochs, delta; `batches`, a sampler where it is not clear: "poisson", "shuffled" ...; and `public`, names of
+        data in the script that is public.
 
     Returns
     -------
@@ -198,6 +210,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         if known is None or is_method or not whole.startswith(known[0]) or whole.endswith("keras_api.make_private"):
             continue
         _, framework, read = known
+        script.assume(call)
         try:
             loop = read(Loop(script, framework, call, given), call)
         except UnclearError as error:
@@ -214,6 +227,8 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     found += [asked(Loop(script, "opacus", one, given), error) for one, error in _by_detours(script)]
     if not found and (place := noise.place(script)) is not None:
         found = [trainers.by_hand(script, place, given)]
+    if not found and (place := noise.alone(script)) is not None:
+        found = [trainers.without_noise(script, place, given)]
     for call in script.calls if not found else ():
         if framework := noise.library(script, call):
             unclear = UnclearError(call, "this trains privately, with batches that are not followed")
@@ -222,6 +237,9 @@ def _loops(script: Script, given: Given) -> list[Loop]:
     for loop in found:
         if loop.framework != "flower":  # whose records are clients
             ask_where_records_mix(loop)
+            ask_of_leaks(loop)
+            if "noise" not in loop.asks:
+                ask_of_others(loop)
     if len(found) > 1:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
@@ -267,7 +285,7 @@ def _answered(loop: Loop) -> Finding:
         asks,
         {name: values[name] for name in (*_needed(loop), "delta") if name in values},
         dict(loop.script.defaults),
-        tuple(loop.notes),
+        (*(_ONLY.format(name.replace("_", "-"), value) for name, value in loop.script.flags.items()), *loop.notes),
         loop.call,
     )
 

@@ -15,6 +15,7 @@ from fastacct.scripts.sources import Loader, size_of, torch_loader
 from fastacct.scripts.steps import (
     ask_of_file,
     goes_on,
+    is_earlier,
     over,
     refuse_inside,
     refuse_others,
@@ -23,7 +24,7 @@ from fastacct.scripts.steps import (
     steps_of,
     take_epochs,
 )
-from fastacct.scripts.tree import NoNumberError, UnclearError, keywords
+from fastacct.scripts.tree import AddedError, NoNumberError, UnclearError, keywords, last_name
 
 _ENGINES: Final = ("opacus.PrivacyEngine", "opacus.privacy_engine.PrivacyEngine")
 _OLD: Final = ("private_transformers.PrivacyEngine", "private_transformers.privacy_engine.PrivacyEngine", *_ENGINES)
@@ -74,15 +75,24 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
     if not isinstance(names, ast.Tuple) or not 3 <= len(names.elts) <= 4 or source is None:
         return asked(loop, UnclearError(call, "what is done with what this returns cannot be told"))
     optimizer, private = names.elts[1], names.elts[-1]
+    loop.data.append(private)
     is_used = True
     try:
         steps = steps_of(script, script.origin(optimizer))
+        loop.earlier = [one for one in steps if is_earlier(script, one, call)]
+        steps = [one for one in steps if one not in loop.earlier]
         for one in (optimizer, private):
             refuse_rebound(script, one, call)
-        inner = over(script, steps[0]) if len(steps) == 1 else None
-        if len(steps) > 1:
-            refuse_shared(script, steps)
-            raise UnclearError(steps[1], "several lines take a step of this optimizer")
+        inner = over(script, steps[0]) if steps else None
+        refuse_shared(script, steps)
+        for one in steps[1:]:
+            again = over(script, one)
+            if inner is None or script.origin(iterated(script, again.iter)) != script.origin(
+                iterated(script, inner.iter)
+            ):
+                raise UnclearError(steps[1], "several lines take a step of this optimizer")
+            refuse_inside(script, again, {script.origin(private), script.origin(source)})
+            loop.more.append(again)
         if steps:
             refuse_others(script, optimizer, private)
         if not steps and not goes_on(script, private, call):
@@ -101,6 +111,9 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         take_epochs(loop, steps, call)
     except NoNumberError as error:
         loop.ask("noise", error)
+    except AddedError as error:
+        loop.ask_added(error)
+        loop.ask("epochs", error)
     except UnclearError as error:
         loop.ask("batches epochs", error)
     return from_loader(loop, source, is_poisson=is_poisson and is_used)
@@ -109,10 +122,12 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
 def from_loader(loop: Loop, source: ast.expr, *, is_poisson: bool) -> Loop:
     """The numbers of a DataLoader, and its sampler where it is used as it is."""
     loop.lower_holds = True
+    loop.data.append(source)
     try:
         found = torch_loader(loop.script, source)
+        loop.data += [found.dataset] if found.dataset is not None else []
         if found.drawn is not None and not is_poisson and "weighted" not in found.settings:
-            raise UnclearError(found.drawn, "num_samples: an epoch is not one pass")
+            loop.ask_instead("epochs", f"line {found.drawn.lineno}: num_samples: passes over all records, rounded up")
     except UnclearError as error:
         if not is_poisson:
             loop.ask("batches", error)
@@ -156,7 +171,7 @@ def draws_as(loop: Loop, found: Loader, *, is_poisson: bool = False) -> None:
     guide = loader_guide(found.name, **settings)
     loop.lower_holds = guide.lower_holds
     if guide.sampling is None and not guide.neighbors:
-        loop.ask("batches", f"line {found.line}: {guide.call}")
+        loop.refuse("sampler", f"line {found.line}: {guide.call}")
         return
     loop.sampling = guide.sampling or "fixed_order"
     if loop.breaks is None and loop.framework != "by hand":
@@ -175,22 +190,32 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
     """A LightningModule: its Trainer loops, over a data module of Opacus or over the loader of the module."""
     script = loop.script
     try:
-        fits = [one for one in script.calls if getattr(one.func, "attr", "") == "fit"]
-        trainers = [one for one in script.calls if script.is_call(one, *_TRAINERS)]
-        if len(fits) != 1 or len(trainers) != 1 or script.attributes["automatic_optimization"]:
+        fits = [one for one in script.calls if getattr(one.func, "attr", "") == "fit" and not _is_of_other(loop, one)]
+        if len(fits) != 1 or script.attributes["automatic_optimization"]:
+            raise UnclearError(loop.node, "not one Trainer and one fit()")
+        made = _trainer(script, fits[0])
+        if not script.is_call(made, *_TRAINERS):
             raise UnclearError(loop.node, "not one Trainer and one fit()")
         if why := is_single(script, fits[0]):
             raise UnclearError(fits[0], why)
-        trainer = keywords(trainers[0], ())
+        loop.own = fits
+        trainer = keywords(made, ())
         fit = keywords(fits[0], ("model", "train_dataloaders", "val_dataloaders", "datamodule"))
     except UnclearError as error:
         return asked(loop, error)
     loop.take("epochs", trainer.get("max_epochs"))
     early = "max_steps max_time limit_train_batches overfit_batches callbacks fast_dev_run"
     loop.ask_where(trainer, "epochs", early, "may end the training early")
-    loop.ask_where(trainer, "batches", "accumulate_grad_batches strategy num_nodes", "changes the batches")
+    changing = "accumulate_grad_batches strategy num_nodes overfit_batches"
+    loop.ask_where(trainer, "batches", changing, "changes the batches")
+    several = [one for name, one in trainer.items() if name in changing.split()]
     if "devices" in trainer and number(script, trainer["devices"]) != 1:
         loop.ask("batches", f"line {trainer['devices'].lineno}: several devices")
+        several.append(trainer["devices"])
+    for one in several[:1]:
+        loop.ask_instead("batch_size", f"line {one.lineno}: of all devices, and of all batches of a step, together")
+    if "overfit_batches" in trainer:
+        loop.ask_instead("records", f"line {trainer['overfit_batches'].lineno}: those of its few batches alone")
     loop.notes.append("On one device.")
     source = fit.get("datamodule") or fit.get("train_dataloaders")
     if source is not None and script.is_call(source, "opacus.lightning.DPLightningDataModule"):
@@ -203,6 +228,24 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
         return asked(loop, UnclearError(loop.node, "no loader is given to make_private"))
     is_private = source is None and _is_hooked(script, loop.node)
     return from_loader(loop, source or said["data_loader"], is_poisson=is_private and is_poisson)
+
+
+def _trainer(script: Script, fit: ast.Call) -> ast.expr:
+    """What makes the trainer of a call of fit(); a trainer that is changed afterwards is asked about elsewhere."""
+    trainers = [one for one in script.calls if script.is_call(one, *_TRAINERS)]
+    return trainers[0] if len(trainers) == 1 else script.resolve(fit.func.value)  # type: ignore[attr-defined]
+
+
+def _is_of_other(loop: Loop, fit: ast.Call) -> bool:
+    """Whether fit() is given a module of the file of another class than the one that makes itself private."""
+    script, owner = loop.script, loop.script.owner(loop.node)
+    try:
+        made = script.resolve(keywords(fit, ("model", "train_dataloaders", "val_dataloaders", "datamodule"))["model"])
+    except (UnclearError, KeyError):
+        return False
+    name = last_name(made.func) if isinstance(made, ast.Call) else ""
+    classes = [one.name for one in ast.walk(script.tree) if isinstance(one, ast.ClassDef)]
+    return classes.count(name) == 1 and owner is not None and name != owner.name
 
 
 def _is_hooked(script: Script, call: ast.AST) -> bool:
@@ -241,6 +284,10 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
         if inner is None:
             raise UnclearError(call, "not one loop takes a step of this optimizer")
         loop.body = inner
+    except AddedError as error:
+        loop = asked(loop, error)
+        loop.ask_instead("batch_size", f"{error}; of all batches of a step together")
+        return loop
     except UnclearError as error:
         return asked(loop, error)
     if "noise_multiplier" in said:
@@ -251,6 +298,7 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
     loop.take_delta(said.get("target_delta"))
     if "gradient_accumulation_steps" in said:
         loop.ask("batches", f"line {call.lineno}: batches are added up")
+        loop.ask_instead("batch_size", f"line {call.lineno}: of all batches of a step together")
     ask_of_file(loop)
     take_epochs(loop, steps, call)
     return from_loader(loop, iterated(script, inner.iter), is_poisson=False)

@@ -36,6 +36,14 @@ class Loop:
         self.line: int = getattr(node, "lineno", 1)
         self.body: ast.For | None = None
         """The loop over batches."""
+        self.more: list[ast.For] = []
+        """Other loops over the same batches, with steps of the same optimizer."""
+        self.data: list[ast.expr] = []
+        """The data set that is trained on, its loader, and arrays."""
+        self.own: list[ast.Call] = []
+        """Calls of trainers that are those of this loop."""
+        self.earlier: list[ast.Call] = []
+        """Steps that an optimizer took before an engine was given it."""
         self.sampling = ""
         self.lower_holds = False
         self.values = {name: value for name, value in given.items() if name in ALLOWED}
@@ -47,6 +55,8 @@ class Loop:
         self.is_told = False
         """Whether the user says how batches are drawn, where the script does not."""
         self.call = ""
+        self.refused: set[str] = set()
+        """Numbers of which those of the script do not count."""
 
     def ask(self, names: str, why: object) -> None:
         """Ask for what is not found, unless the user names it; `batches` asks for the sampler."""
@@ -56,6 +66,28 @@ class Loop:
             if name not in self.given:
                 self.asks.setdefault(name, str(why))
 
+    def ask_instead(self, names: str, why: object) -> None:
+        """Ask for numbers that the script has, and that are not those of its steps."""
+        for name in names.split():
+            if name not in self.given:
+                self.refused.add(name)
+                self.values.pop(name, None)
+                self.asks[name] = str(why)
+
+    def refuse(self, name: str, why: object) -> None:
+        """Give no number, whatever is given, for how batches are drawn."""
+        self.sampling, self.asks[name] = "", str(why)
+
+    def ask_added(self, why: object) -> None:
+        """Several batches for one step: shuffled ones are a larger batch, and of Poisson ones no option tells."""
+        if "added up" in self.asks:
+            return
+        if self.framework == "opacus" and self.sampling == "poisson" and "batches" not in self.asks:
+            self.refuse("added up", why)
+        else:
+            self.ask("batches", why)
+            self.ask_instead("batch_size", f"{why}; of all batches of a step together")
+
     def ask_where(self, said: Mapping[str, ast.expr], ask: str, names: str, why: str) -> None:
         """Ask where one of the names is among the arguments of a call."""
         for name in names.split():
@@ -64,8 +96,10 @@ class Loop:
 
     def take(self, name: str, node: ast.expr | None, why: str = "") -> None:
         """Take a number from the script, or ask for it; of records `node` is the data set."""
-        if name in self.given:
+        if name in self.given or name in self.refused:
             return
+        if node is not None and name == "noise_multiplier" and number(self.script, node) == 0:
+            self.asks["noise"] = f"line {node.lineno}: noise multiplier 0: no noise is added"
         try:
             if node is None:
                 raise UnclearError(

@@ -40,6 +40,11 @@ _PLAIN_BASES: Final = {"torch.nn.Module", "builtins.object", "abc.ABC"}
 class Script(Tree):
     """A script of which names can be followed."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.flags: dict[str, bool] = {}
+        """Flags of the script's own command line that a private loop needs, other than their defaults."""
+
     # -- what an expression stands for -------------------------------------------------------------------------------
 
     def resolve(self, node: ast.expr, *, once: bool = False) -> ast.expr:
@@ -73,6 +78,9 @@ class Script(Tree):
             raise UnclearError((self.hidden or [node])[0], f"{node.id} may be set from elsewhere")
         for one in self.changed(node.id):
             raise UnclearError(one, f"{node.id} is changed")
+        if getattr(self.parent[node], "value", None) is node and isinstance(self.parent[node], ast.Attribute):
+            is_none = [getattr(one.value, "value", node) is None and one.kind == "value" for one in found]
+            found = [one for one, none in zip(found, is_none, strict=True) if not none] or found  # None has no fields
         if len(found) == 1:
             return found[0]
         if once or self.scope(node) is not scope:
@@ -250,6 +258,10 @@ class Script(Tree):
         if len(options) != 1 or self.attributes["set_defaults"]:
             raise UnclearError(node, f"the command line has not one option {node.attr}")
         given = keywords(options[0], None)
+        if node.attr in self.flags:
+            said = ast.copy_location(ast.Constant(self.flags[node.attr]), options[0])
+            self.parent[said] = options[0]
+            return said
         action = given.get("action")
         word = action.value if isinstance(action, ast.Constant) else ""
         if "default" not in given and word in ("store_true", "store_false"):
@@ -274,6 +286,34 @@ class Script(Tree):
                 if keys.count(node.slice.value) == 1 and None not in keys:
                     return whole.values[keys.index(node.slice.value)]
         raise UnclearError(node, f"{ast.unparse(node)} cannot be read")
+
+    def assume(self, node: ast.AST) -> None:
+        """Take flags of the command line as they must be for a node to run."""
+        seen: set[ast.AST] = set()
+        while not isinstance(node, ast.Module) and node not in seen:
+            seen.add(node)
+            above = self.parent[node]
+            if isinstance(above, ast.If) and node is not above.test:
+                test, value = above.test, node in above.body
+                while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                    test, value = test.operand, not value
+                if isinstance(test, ast.Attribute) and self._is_flag(test, not value):
+                    self.flags[test.attr] = value
+            try:
+                node = self.caller(above) if isinstance(above, ast.FunctionDef) else above
+            except UnclearError:
+                return
+
+    def _is_flag(self, node: ast.Attribute, value: bool) -> bool:
+        """Whether a field has a truth value by the default of the command line."""
+        known = dict(self.defaults)
+        try:
+            is_said = node.attr not in self.flags and self.fold(node) is value
+        except UnclearError:
+            return False
+        is_said = is_said and self.defaults != known
+        self.defaults = known if is_said else self.defaults
+        return is_said
 
     # -- numbers -----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import last_name
+from fastacct.scripts.tree import UnclearError, last_name
 
 _DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
 _GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas)(?:_|\d|$)|^diffs?$", re.I)
@@ -39,6 +39,13 @@ _LIBRARIES: Final = (
     r"|tensorflow_privacy|jax_privacy|tensorflow_federated\.(?=[\w.]*(?:dp_aggregator|DifferentiallyPrivate))"
 )
 _WORDS: Final = re.compile(rf"\b(?:{_LIBRARIES})\b|(?:PrivacyEngine|GradSampleModule|DPDataLoader|DPOptimizer)\w*\(")
+_SINGLE: Final = re.compile(r"\.grad_sample\b|per_?(?:example|sample)_?grad|vmap\(\s*(?:\w+\.)*(?:value_and_)?grad\(")
+"""Gradients of single records."""
+_NAMED: Final = re.compile(r"clip", re.I)
+_EACH: Final = re.compile(r"\bin (?:zip|range)\((?:len\()?[a-zA-Z]")
+_BACK: Final = re.compile(r"autograd\.grad\(|\.backward\(\)")
+_CLIPPED: Final = re.compile(r"clip|min(?:imum)?\(|clamp", re.I)
+_FACTOR: Final = re.compile(r"^sigma$|noise_?(?:mult\w*|scale|std)$", re.I)
 _PRIVATE: Final = re.compile(rf"(?:{_LIBRARIES}|opacus)\b")
 _AROUND: Final = re.compile(
     r"account|analysis|validat|compute_|_tests?\b|membership|epsilon|noise_multiplier|register|module_modif|audit",
@@ -50,6 +57,8 @@ _AROUND: Final = re.compile(
 def is_worth_reading(text: str) -> bool:
     """Whether a script may add noise to clipped gradients by itself, or by a library that is not known."""
     low = text.lower()
+    if (_SINGLE.search(text) or (_EACH.search(text) and _BACK.search(text))) and _CLIPPED.search(text):
+        return True
     if _WORDS.search(text) or all(one.search(low) for one in _GIVEN):
         return True
     return all(one.search(text) for one in _TEXT) or _SCALED.search(low) is not None
@@ -70,6 +79,38 @@ def place(script: Script) -> ast.AST | None:
     """Where noise is added to gradients, in a file that clips them."""
     flow = _Flow(script)
     return flow.sum() if any(flow.bounds(one) for one in script.calls) else None
+
+
+def alone(script: Script) -> ast.AST | None:
+    """Where gradients of single records are clipped, in a file that draws no noise for them."""
+    is_each = _EACH.search(script.text) is not None and _BACK.search(script.text) is not None
+    if not is_each and not _SINGLE.search(script.text):
+        return None
+    flow = _Flow(script)
+    if _SINGLE.search(script.text):
+        named = {name for name in flow.defined if _NAMED.search(name)}
+        calls = [one for one in script.calls if not script.qualified(one.func).startswith("optax.")]
+        return next((one for one in calls if flow.bounds(one) or last_name(one.func) in named), None)
+    for one in script.calls:
+        if flow.bounds(one) and (inner := script.above(one, ast.For)) is not None:
+            outer = script.above(script.parent[inner], ast.For)
+            batch = {each.id for each in ast.walk(outer.target) if isinstance(each, ast.Name)} if outer else set()
+            called = {last_name(each.func) for each in ast.walk(inner) if isinstance(each, ast.Call)}
+            if batch & {last_name(each) for each in ast.walk(inner.iter)} and called & {"grad", "backward"}:
+                return one
+    return None
+
+
+def zero(script: Script) -> ast.Name | None:
+    """A factor of the noise that is 0."""
+    for name in (name for name in script.uses if _FACTOR.search(name)):
+        for one in script.uses[name]:
+            try:
+                if script.fold(one) == 0:
+                    return one
+            except UnclearError:
+                continue
+    return None
 
 
 def loops_around(script: Script, node: ast.AST) -> Iterator[ast.For]:

@@ -30,6 +30,7 @@ def tf_privacy(loop: Loop, call: ast.Call) -> Loop:
     _in_fit(loop, models)
     if "gradient_accumulation_steps" in said:
         loop.ask("batches", f"line {call.lineno}: batches are added up")
+        loop.ask_instead("batch_size", f"line {call.lineno}: of all batches of a step together")
     groups = said.get("num_microbatches")
     if groups is not None and not (isinstance(groups, ast.Constant) and groups.value is None):
         try:
@@ -69,6 +70,7 @@ def _in_fit(loop: Loop, model: str) -> None:
     try:
         if len(fits) != 1:
             raise UnclearError(loop.node, f"not one fit() of {model}")
+        loop.own = fits
         if why := is_single(script, fits[0]):
             raise UnclearError(fits[0], why)
         said, line = keywords(fits[0], _FIT), fits[0].lineno
@@ -77,6 +79,7 @@ def _in_fit(loop: Loop, model: str) -> None:
     except UnclearError as error:
         loop.ask("batches records batch_size epochs", error)
         return
+    loop.data += [said[name] for name in ("x", "y") if name in said]
     loop.take("epochs", said.get("epochs") or ast.copy_location(ast.Constant(1), fits[0]))
     loop.ask_where(said, "epochs", "callbacks steps_per_epoch initial_epoch", "changes how long the training is")
     if "validation_split" in said:
@@ -88,6 +91,7 @@ def _in_fit(loop: Loop, model: str) -> None:
     loop.take("batch_size", said.get("batch_size") or ast.copy_location(ast.Constant(32), fits[0]))
     try:
         shuffle = script.fold(said["shuffle"]) if "shuffle" in said else True
+        shuffle = False if shuffle == "batch" else shuffle  # batches stay as they are, in another order
         if type(shuffle) is not bool:
             raise UnclearError(fits[0], f"shuffle={shuffle!r} orders records in a way of its own")
     except UnclearError as error:
@@ -112,9 +116,11 @@ def _from_pipeline(loop: Loop, node: ast.expr | None, line: int) -> None:
             return
         guide = loader_guide("tf.data", **settings)
         if not guide.neighbors:
-            raise UnclearError(node, guide.call)
+            loop.refuse("sampler", f"line {line}: {guide.call}")
+            return
         if settings.get("reshuffle_each_iteration") is False:
-            raise UnclearError(node, "all epochs have the order of the first one: see fastacct check-loader tf.data")
+            loop.refuse("sampler", f"line {line}: all epochs have the order of the first one: see check-loader tf.data")
+            return
     except UnclearError as error:
         loop.ask("batches", error)
         loop.ask(" ".join(name for name in ("batch_size", "records") if name not in loop.values), error)
@@ -152,7 +158,10 @@ def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
             raise UnclearError(call, guide.call)
         for one in script.calls:
             if script.qualified(one.func).endswith("batch_selection.UserSelectionStrategy"):
-                raise UnclearError(one, "it draws users, of whom several records may be in a batch")
+                loop.refuse(
+                    "one example", f"line {one.lineno}: it draws users, of whom several records may be in a batch"
+                )
+                return loop
     except (UnclearError, ValueError, TypeError) as error:
         return asked(loop, error)
     if why := _several_passes(script, call):
@@ -216,6 +225,8 @@ def jax_keras(loop: Loop, call: ast.Call) -> Loop:
             is_usual = False
         if not is_usual:
             loop.ask("batches", f"line {said[name].lineno}: {name} changes the batches")
+            if name == "gradient_accumulation_steps":
+                loop.ask_instead("batch_size", f"line {said[name].lineno}: of all batches of a step together")
             loop.breaks = None
     return loop
 
@@ -238,7 +249,9 @@ def optax(loop: Loop, call: ast.Call) -> Loop:
 def flower(loop: Loop, call: ast.Call) -> Loop:
     """A strategy of Flower with noise: a round takes a fixed number of clients, and may weigh them by their records."""
     if loop.script.qualified(call.func).endswith("LocalDpMod"):
-        raise UnclearError(call, "each round releases a message of each client, whatever it costs")
+        loop.refuse("added up", f"line {call.lineno}: each round releases a message of each client, whatever it costs")
+        loop.call = "fa.epsilon(fa.ApproxDP(epsilon=e, delta=d) * num_rounds, delta=num_rounds * d)"
+        return loop
     why = "a client's largest weight decides: the noise over what it moves the average by"
     loop.ask("noise_multiplier", f"line {call.lineno}: {why}")
     loop.ask("records", f"line {call.lineno}: how many clients there are")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop
@@ -65,7 +65,7 @@ def ask_where_records_mix(loop: Loop) -> None:
     if (node := _combining(loop)) is not None:
         text = f"{ast.unparse(node)[:60]} combines records: each changes the gradients of others"
         loop.asks["one example"] = f"line {getattr(node, 'lineno', 1)}: {text}"
-    for node, how in _found(script, loop.body):
+    for node, how in _found(script, [*([loop.body] if loop.body is not None else []), *loop.more]):
         line = f"line {getattr(node, 'lineno', 1)}: {ast.unparse(node).splitlines()[0][:60]}"
         if how == "mixes":
             loop.asks.setdefault("one example", f"{line} combines records: each changes the gradients of others")
@@ -145,10 +145,10 @@ def _combining(loop: Loop) -> ast.AST | None:
     return next((one for one in script.calls if _MODELS.match(script.qualified(one.func))), None)
 
 
-def _found(script: Script, body: ast.For | None) -> Iterator[tuple[ast.AST, str]]:
+def _found(script: Script, bodies: Sequence[ast.For]) -> Iterator[tuple[ast.AST, str]]:
     """What copies or mixes records: in a loop over batches, in what it calls, in models and in collate functions."""
     functions = [one for one in ast.walk(script.tree) if isinstance(one, Function)]
-    places: list[tuple[ast.AST, bool]] = [] if body is None else [(body, False)]
+    places: list[tuple[ast.AST, bool]] = [(one, False) for one in bodies]
     places += [(one, False) for one in functions if one.name in _STEPS]
     for call in script.calls:
         name = last_name(call.func)

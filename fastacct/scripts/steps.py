@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from fastacct.scripts.found import Loop
+from fastacct.scripts.found import Loop, number
 from fastacct.scripts.loops import around, iterated, passes
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import ElsewhereError, NoNumberError, UnclearError, last_name
+from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
 _MOVED: Final = {
@@ -23,9 +23,15 @@ _MOVED: Final = {
     ),
 }
 """Fields of loaders, optimizers, trainers and accountants that mean another loop where they are set."""
+_MORE: Final = {
+    **dict.fromkeys(("step", "pre_step", "clip_and_accumulate"), "noise_multiplier"),
+    **dict.fromkeys(("dataset", "train_dataset", "sampler", "batch_sampler"), "records batch_size"),
+    **dict.fromkeys(("batch_size", "sample_rate", "per_device_train_batch_size"), "batch_size"),
+    **dict.fromkeys(("gradient_accumulation_steps", "accumulate_grad_batches", "expected_batch_size"), "batch_size"),
+}
+"""What else changes with some of them."""
 _SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
 _SHARED: Final = "on one batch: the batches of its steps are not drawn one by one"
-_OPEN: Final = "; if its data is public, check the script without it"
 _ADDED: Final = "where it adds up k Poisson batches, fa.Gaussian(noise).poisson(rate, draws=k) is a step"
 _ACCUMULATED: Final = ("virtual_step", "signal_skip_step", "accumulate", "no_sync", "original_optimizer")
 
@@ -55,7 +61,7 @@ def over(script: Script, step: ast.AST) -> ast.For:
         if isinstance(node, ast.For):
             return node
         if isinstance(node, ast.If | ast.IfExp | ast.Try | ast.BoolOp | ast.Match):
-            raise UnclearError(step, f"a step is not taken in each round: {_ADDED}")
+            raise AddedError(step, f"a step is not taken in each round: {_ADDED}")
         if isinstance(node, ast.FunctionDef):
             node = script.caller(node)
             if node in seen:
@@ -68,9 +74,9 @@ def over(script: Script, step: ast.AST) -> ast.For:
 def refuse_shared(script: Script, steps: Sequence[ast.Call]) -> None:
     """Several steps in one round of a loop: the batch of the second is that of the first."""
     loops = [over(script, one) for one in steps]
-    for number, one in enumerate(loops):
-        if one in loops[:number]:
-            raise NoNumberError(steps[number], f"several steps {_SHARED}")
+    for place, one in enumerate(loops):
+        if one in loops[:place]:
+            raise NoNumberError(steps[place], f"several steps {_SHARED}")
 
 
 def refuse_inside(script: Script, inner: ast.AST, loaders: set[Key]) -> None:
@@ -82,16 +88,34 @@ def refuse_inside(script: Script, inner: ast.AST, loaders: set[Key]) -> None:
         outer = script.above(script.parent[outer], ast.For)
 
 
+def is_earlier(script: Script, step: ast.AST, made: ast.AST) -> bool:
+    """Whether a step is surely taken before an engine is given its optimizer."""
+    node, home, seen = step, script.scope(made), {step}
+    try:
+        while (scope := script.scope(node)) is not home:
+            node = script.caller(scope)
+            if node in seen:
+                return False  # a function that calls itself
+            seen.add(node)
+    except UnclearError:
+        return False
+    is_before = getattr(node, "lineno", 0) < getattr(made, "lineno", 0)
+    return is_before and not script.in_loop(made, home) and not script.in_loop(home, script.tree)
+
+
 def take_epochs(loop: Loop, steps: Sequence[ast.Call], after: ast.Call) -> None:
     """How often a loop over a loader runs, or ask."""
     script = loop.script
     try:
         if not steps:
             raise UnclearError(after, "no step of this optimizer is seen")
-        loops, places = around(script, steps[0])
-        if any(script.scope(one) is script.scope(after) and one.lineno < after.lineno for one in places):  # type: ignore[attr-defined]
-            raise UnclearError(steps[0], "this runs before the engine is made")
-        loop.values.setdefault("epochs", math.prod(passes(script, one) for one in loops[1:]))
+        epochs = 0
+        for step in steps:
+            loops, places = around(script, step)
+            if any(script.scope(one) is script.scope(after) and one.lineno < after.lineno for one in places):  # type: ignore[attr-defined]
+                raise UnclearError(step, "this runs before the engine is made")
+            epochs += math.prod(passes(script, one) for one in loops[1:])
+        loop.values.setdefault("epochs", epochs)
     except UnclearError as error:
         if not isinstance(error, ElsewhereError) or "epochs" not in loop.given:
             loop.ask("epochs", error)
@@ -144,15 +168,14 @@ def ask_of_file(loop: Loop) -> None:
         script.attributes["DistributedSampler"] or script.attributes["init_process_group"]
     ):
         loop.ask("batches", "several processes share the batches")
+        loop.ask_instead("batch_size", "several processes share the batches; of all processes together")
     for name in _ACCUMULATED:
         if script.attributes[name]:
-            loop.ask("batches", f"line {script.attributes[name][0].lineno}: {name} takes steps in a way of its own")
-    for one in script.attributes["step"]:
-        if _is_public(script, one):
-            loop.ask("noise", f"line {one.lineno}: {ast.unparse(one.value)[:40]} takes steps without noise{_OPEN}")
-    for one in script.attributes["train"]:
-        if _is_trainer(script, one):
-            loop.ask("noise", f"line {one.lineno}: {ast.unparse(one)[:40]} trains without noise{_OPEN}")
+            where = f"line {script.attributes[name][0].lineno}: {name} takes steps in a way of its own"
+            if name == "original_optimizer":
+                loop.refuse("noise", f"{where}, without noise")
+            else:
+                loop.ask_added(f"{where}: {_ADDED}")
     for call in script.calls:
         if script.qualified(call.func).endswith(".ReduceLROnPlateau"):
             text = "ReduceLROnPlateau: what its step() is given must not come from the records that are trained on"
@@ -160,7 +183,14 @@ def ask_of_file(loop: Loop) -> None:
     moved = ((asks, one) for asks, names in _MOVED.items() for name in names for one in script.attributes[name])
     for asks, one in moved:
         if not isinstance(one.ctx, ast.Load) and ast.unparse(one.value) != "self":
-            loop.ask(asks, f"line {one.lineno}: {one.attr} is set")
+            why = f"line {one.lineno}: {one.attr} is set"
+            loop.ask(asks, why)
+            if more := _MORE.get(one.attr, ""):
+                loop.ask_instead(more, why)
+            stored = script.parent[one]
+            is_none = isinstance(stored, ast.Assign) and number(script, stored.value) == 0
+            if asks == "noise_multiplier" and is_none and "noise" in one.attr:
+                loop.asks["noise"] = f"line {one.lineno}: {one.attr} is set to 0: no noise is added"
     patches = [one.func for one in script.calls if script.qualified(one.func).startswith(("unittest.mock.", "mock."))]
     fields = [*script.uses["setattr"], *script.attributes["setattr"]]
     fields += [*script.uses["vars"], *script.attributes["__dict__"]]
@@ -172,7 +202,7 @@ def ask_of_file(loop: Loop) -> None:
     for one in (*script.attributes["load_checkpoint"], *released):
         loop.ask("epochs", f"line {one.lineno}: steps that this loop does not take are counted")
     if any(one.startswith("opacus.schedulers") for one in imports):
-        loop.ask("noise_multiplier", "a schedule changes the noise")
+        loop.ask("noise_multiplier", "a schedule changes the noise: the smallest of all steps")
     words = (word for one in script.calls for word in one.keywords if word.arg == "secure_mode")
     seeds = [one for one in script.calls if last_name(one.func) in _SEEDS]
     if seeds and not any(getattr(word.value, "value", None) is True for word in words):
@@ -185,38 +215,3 @@ def _is_read(script: Script, node: ast.AST) -> bool:
     above = script.parent[node] if isinstance(node, ast.Attribute) else script.parent[script.parent[node]]
     is_set = isinstance(above, ast.Subscript | ast.Attribute) and not getattr(above, "attr", "").startswith("items")
     return "setattr" not in (getattr(node, "id", ""), getattr(node, "attr", "")) and not is_set
-
-
-def _is_trainer(script: Script, train: ast.Attribute) -> bool:
-    """Whether a method is that of a plain trainer of Hugging Face."""
-    try:
-        made = script.resolve(train.value)
-    except UnclearError:
-        return False
-    return isinstance(made, ast.Call) and script.qualified(made.func).startswith(("transformers.", "trl."))
-
-
-def _is_public(script: Script, step: ast.Attribute) -> bool:
-    """Whether a step is surely that of a plain optimizer of PyTorch, which no engine was given."""
-    whole = step.value
-    while isinstance(whole, ast.Subscript):
-        whole = whole.value
-    if isinstance(whole, ast.Name) and whole is step.value and len(script.lookup(whole.id, whole)[1]) != 1:
-        return False
-    try:
-        made = [script.resolve(whole)]
-    except UnclearError:
-        made = []
-    if whole is not step.value:  # an element of a list, or of a dictionary
-        same = ast.unparse(step.value)
-        stores = [one for one in ast.walk(script.tree) if isinstance(one, ast.Assign)]
-        made += [one.value for one in stores if any(ast.unparse(target) == same for target in one.targets)]
-        made = [part for one in made for part in ast.walk(one) if isinstance(part, ast.Call)]
-    names = [script.qualified(one.func) for one in made if isinstance(one, ast.Call)]
-    plain = [one for one in names if one.startswith("torch.optim.")]
-    if not plain or any(one.startswith("torch.optim.lr_scheduler.") for one in plain):
-        return False
-    uses: list[ast.AST] = [*script.uses[whole.id]] if isinstance(whole, ast.Name) else []
-    above = [script.parent[one] for one in uses]
-    above += [script.parent[one] for one in above if isinstance(one, ast.Subscript)]
-    return not any(isinstance(one, ast.keyword | ast.Call) for one in above)

@@ -30,6 +30,8 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
     trains = [one for one in script.calls if getattr(one.func, "attr", "") == "train" and not one.args]
     key = script.origin(_target(script, call))
     trains = [one for one in trains if script.origin(one.func.value) == key]  # type: ignore[attr-defined]
+    loop.own = trains
+    loop.data += [said["train_dataset"]] if "train_dataset" in said else []
     loop.take("records", said.get("train_dataset"))
     try:
         made = script.resolve(said["args"])
@@ -44,6 +46,7 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
         several = arguments.get("gradient_accumulation_steps")
         if several is not None and number(script, several) != 1:
             loop.ask("batches", f"line {made.lineno}: batches are added up")
+            loop.ask_instead("batch_size", f"line {made.lineno}: of all batches of a step together")
     except (UnclearError, KeyError) as error:
         loop.ask("batch_size epochs", error)
     try:
@@ -75,6 +78,8 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     over, source = found[-1]
     loop.body = over
     loop.ask("noise_multiplier", f"line {over.lineno}: the noise over the clipping norm, of the sum of gradients")
+    if (zero := noise.zero(script)) is not None:
+        loop.asks["noise"] = f"line {zero.lineno}: {zero.id} is 0: no noise is added"
     loop.take_delta()
     ask_of_file(loop)
     try:
@@ -88,6 +93,13 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
         if is_here and last_name(call.func) in _WHOLE and loop.values.get("batch_size") != 1:
             why = "the gradient of a whole batch is clipped: what a record adds to it has no bound of its own"
             loop.ask("noise", f"line {call.lineno}: {why}")
+    return loop
+
+
+def without_noise(script: Script, place: ast.AST, given: Given) -> Loop:
+    """Gradients of single records that are clipped, and to which nothing adds noise."""
+    loop = Loop(script, "by hand", place, given)
+    loop.asks["noise"] = f"line {loop.line}: gradients of single records are clipped, and no noise is added"
     return loop
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeGuard, TypeVar
@@ -33,6 +34,10 @@ class ElsewhereError(UnclearError):
     """A function that nothing in the file calls."""
 
 
+class AddedError(UnclearError):
+    """Batches that are added up for one step."""
+
+
 class NoNumberError(UnclearError):
     """Something that no number is known for, whatever is given."""
 
@@ -50,7 +55,8 @@ class Tree:
     """A script as a tree, with what its names are bound to."""
 
     def __init__(self, text: str) -> None:
-        self.tree = ast.parse(text)
+        self.text = text
+        self.tree = _apart(ast.parse(text)) if ".step" in text else ast.parse(text)
         self.parent: dict[ast.AST, ast.AST] = {}
         self.calls: list[ast.Call] = []
         self.bindings: dict[ast.AST, dict[str, list[Binding]]] = defaultdict(lambda: defaultdict(list))
@@ -199,6 +205,32 @@ class Tree:
                 return None
             node = self.parent[node]
         return node
+
+
+def _apart(tree: ast.Module) -> ast.Module:
+    """A script with a function of its own for each call of one that takes steps: train(public), train(private)."""
+    nodes = [*ast.walk(tree)]
+    uses: dict[str, list[ast.AST]] = defaultdict(list)
+    calls: dict[str, list[ast.Call]] = defaultdict(list)
+    for node in nodes:
+        name = getattr(node, "name", None) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
+        uses[name or getattr(node, "id", "") or (isinstance(node, ast.arg) and node.arg) or ""].append(node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            calls[node.func.id].append(node)
+        if isinstance(node, ast.Global | ast.Nonlocal | ast.alias):
+            for one in getattr(node, "names", [getattr(node, "asname", "") or getattr(node, "name", "")]):
+                uses[str(one)] += [node, node]
+    for function in [one for one in tree.body if isinstance(one, ast.FunctionDef)]:
+        found, inside = calls[function.name], [*ast.walk(function)]
+        is_training = any(isinstance(one, ast.Attribute) and one.attr == "step" for one in inside)
+        is_plain = not function.decorator_list and len(uses[function.name]) == 1 + len(found)
+        if is_training and is_plain and 2 <= len(found) <= 8 and not any(one in inside for one in found):
+            place = tree.body.index(function)
+            for number, call in enumerate(found[1:], 2):
+                copied = copy.deepcopy(function)
+                copied.name = call.func.id = f"{function.name}_{number}_of_{len(found)}"  # type: ignore[attr-defined]
+                tree.body.insert(place + 1, copied)
+    return tree
 
 
 def last_name(node: ast.AST) -> str:

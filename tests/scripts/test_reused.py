@@ -76,4 +76,4 @@ def test_several_steps_on_one_batch_get_no_number(old, new):
 
 def test_batches_that_are_added_up_name_the_call():
     (found,) = check(SMALL.replace(STEP, "        if last:\n    " + STEP), **GIVEN)
-    assert "draws=k" in found.asks["batches"]
+    assert "draws=k" in found.asks["added up"]

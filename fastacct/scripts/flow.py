@@ -1,0 +1,399 @@
+"""Where private records go in a script: what is made of them, and what is found of all of them together.
+
+An expression has kinds: `data` (records as they are), `record` (what a model makes of each, or its gradient), `figure`
+(a loss or a statistic), `mean` (a figure along the axis of records), `extent` (a largest value, or which values occur).
+Functions of the file, lists and fields are followed; a name stands for what may have been put into it before its use.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from fastacct.scripts.names import Function, Key, Script
+from fastacct.scripts.tree import UnclearError, last_name
+
+Kinds = frozenset[str]
+_NONE: Final[Kinds] = frozenset()
+_PLAIN: Final = (
+    *("shape", "size", "dim", "ndim", "numel", "device", "dtype", "requires_grad", "columns", "column_names"),
+    *(
+        "len",
+        "range",
+        "isinstance",
+        "hasattr",
+        "type",
+        "id",
+        "format",
+        "features",
+        "classes",
+        "class_to_idx",
+        "input_dim",
+    ),
+)
+"""Fields and functions that say nothing of single records, or what every script takes for public."""
+_FIGURES: Final = (
+    *("mean", "std", "var", "sum", "median", "quantile", "percentile", "norm", "average", "cov", "corrcoef", "corr"),
+    *("reduce_mean", "reduce_sum", "reduce_std", "nanmean", "nanstd", "moments", "std_mean", "var_mean", "describe"),
+    *("bincount", "histc", "histogram", "value_counts", "Counter", "compute_class_weight", "compute_sample_weight"),
+    *("accuracy_score", "f1_score", "roc_auc_score", "count", "count_nonzero", "item_counts"),
+)
+_EXTENTS: Final = ("max", "min", "amax", "amin", "unique", "set", "nunique", "argmax_label")
+_LOSS: Final = re.compile(r"loss|criterion|cross_entropy|kl_div|nll", re.I)
+_SPLITS: Final = re.compile(r"split|^Subset$|^K?Fold$", re.I)
+_OTHERS: Final = re.compile(r"test|valid|\bval\b|dev\b|public", re.I)
+"""Keys of dictionaries of data sets, whose records are not trained on."""
+_HOLDS: Final = ("DataLoader", "TensorDataset", "ConcatDataset", "Dataset", "DataFrame", "Series")
+_MODEL: Final = re.compile(
+    r"(?:model|net|network|params|parameters|variables|state|opt|optimizer|optim|engine|trainer|scheduler|sched"
+    r"|tokenizer|device|key|rng|logger|writer|transforms?|criterion)\d*$",
+    re.I,
+)
+_MODEL_METHODS: Final = (
+    *("parameters", "state_dict", "train", "eval", "zero_grad", "step", "compile", "fit", "save_pretrained"),
+    *("named_parameters", "load_state_dict", "get_weights", "set_weights", "make_private", "attach"),
+)
+_FILLS: Final = ("append", "extend", "add", "add_", "insert", "appendleft", "update", "copy_", "push")
+
+
+class Flow:
+    """What names of a file stand for, of the private data of one loop."""
+
+    def __init__(self, script: Script, data: Sequence[ast.expr]) -> None:
+        self.script = script
+        self.defined: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
+        self.filled: dict[str, list[tuple[ast.AST, ast.expr]]] = {}
+        self.counted: dict[str, list[ast.expr]] = {}
+        """Where elements are set: of counts, the labels that are counted."""
+        self.fields: dict[str, list[ast.expr]] = {}
+        self.models: set[str] = set()
+        for node in ast.walk(script.tree):
+            self._note(node)
+        self.memo: dict[ast.AST, Kinds] = {}
+        self.open: set[ast.AST] = set()
+        self.cut = False
+        """Whether what is found may lack what is made of itself."""
+        self.fuel = 20_000
+        self.given: list[Mapping[ast.AST, Kinds]] = []
+        self.seeds: set[Key] = set()
+        self.roots: set[str] = set()
+        """Names of private data, and of what it is made of."""
+        for one in data:
+            self._seed(one, set())
+
+    def _note(self, node: ast.AST) -> None:
+        """Note functions, what lists are filled with, fields, and names of models."""
+        if isinstance(node, Function):
+            self.defined.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.Call):
+            func = node.func
+            if isinstance(func, ast.Attribute):
+                if func.attr in _FILLS and (root := _root(func.value)):
+                    self.filled.setdefault(root, []).extend((node, one) for one in node.args)
+                if func.attr in _MODEL_METHODS and last_name(func.value):
+                    self.models.add(last_name(func.value))
+        elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for one in _parts(target):
+                    if isinstance(one, ast.Subscript) and (root := _root(one)):
+                        self.filled.setdefault(root, []).append((node, node.value))
+                        self.counted.setdefault(root, []).append(one.slice)
+                    elif isinstance(one, ast.Attribute):
+                        self.fields.setdefault(one.attr, []).append(node.value)
+
+    def _seed(self, node: ast.expr, seen: set[ast.AST]) -> None:
+        """Take private data, and what it is made of."""
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, ast.Attribute) and last_name(node.value) == "self":
+            self.seeds.add(self._key(node))
+            self.roots.add(ast.unparse(node))
+            for value in self.fields.get(node.attr, ()):
+                self._seed(value, seen)
+            return
+        for one in _names(node):
+            if self.script.qualified(one) or self.is_model(one.id) or one.id in self.defined:
+                continue
+            found = [*self._reaching(one)]
+            if any(_is_number(value) for value in found) or not found:
+                continue
+            self.seeds.add(self._key(one))
+            self.roots.add(one.id)
+            for value in found:
+                self._seed(value, seen)
+
+    def _key(self, node: ast.expr) -> Key:
+        try:
+            return self.script.origin(node)
+        except UnclearError:
+            return ("", ast.unparse(node))
+
+    def is_model(self, name: str) -> bool:
+        """Whether a name is that of a model, an optimizer or another thing that trains."""
+        return name in self.models or _MODEL.search(name) is not None
+
+    # -- what a name may stand for -----------------------------------------------------------------------------------
+
+    def _reaching(self, use: ast.Name) -> Iterator[ast.expr]:
+        """Values that may have been put into a name before it is used; of a parameter those of all calls."""
+        scope, found = self.script.lookup(use.id, use)
+        if self.script.scope(use) is not scope:  # a name of an outer scope: all of its values
+            yield from (value for one in found if (value := _value(self.script, one.node, use.id)) is not None)
+            for one in found:
+                if one.kind == "parameter":
+                    yield from self._arguments(one.node)
+            return
+        here = _place(self.script.statement(use))
+        rows = [(one, _place(self.script.statement(one.node))) for one in found]
+        before = sorted((row for row in rows if row[1] < here), key=lambda row: row[1], reverse=True)
+        around = {*self._around(use)}
+        last: ast.AST | None = None
+        for one, _ in before:
+            if one.kind == "parameter":
+                yield from self._arguments(one.node)
+                continue
+            if (value := _value(self.script, one.node, use.id)) is not None:
+                yield value
+            statement = self.script.statement(one.node)
+            is_inside = (isinstance(statement, ast.For) and statement in around) or self.script.parent[
+                statement
+            ] in around
+            if is_inside and not isinstance(statement, ast.AugAssign):
+                last = statement
+                break
+        for one, place in rows:
+            if place >= here and (value := _value(self.script, one.node, use.id)) is not None:
+                loops = {*self._loops(one.node)} & around
+                if any(last is None or last not in [*ast.walk(loop)] for loop in loops):
+                    yield value
+
+    def _arguments(self, parameter: ast.AST) -> Iterator[ast.expr]:
+        """What the calls of a function give one of its parameters."""
+        function = self.script.parent[self.script.parent[parameter]]
+        name = getattr(function, "name", "")
+        name = getattr(self.script.owner(function), "name", name) if name == "__init__" else name
+        for call in self.script.calls:
+            if name and last_name(call.func) == name:
+                yield from (value for one, value in self._passed(function, call) if one is parameter)
+
+    def _passed(self, function: ast.AST, call: ast.Call) -> Iterator[tuple[ast.AST, ast.expr]]:
+        """Parameters, and what a call gives them."""
+        given = function.args  # type: ignore[attr-defined]
+        taken = [*given.posonlyargs, *given.args]
+        taken = taken[1:] if taken and taken[0].arg in ("self", "cls") else taken
+        named = {one.arg: one.value for one in call.keywords}
+        yield from zip(taken, call.args, strict=False)
+        yield from ((one, named[one.arg]) for one in (*taken, *given.kwonlyargs) if one.arg in named)
+
+    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
+        while not isinstance(node, ast.Module | Function):
+            node = self.script.parent[node]
+            yield node
+
+    def _loops(self, node: ast.AST) -> Iterator[ast.AST]:
+        yield from (one for one in self._around(node) if isinstance(one, ast.For | ast.While))
+
+    # -- kinds -------------------------------------------------------------------------------------------------------
+
+    def kinds(self, node: ast.AST | None) -> Kinds:
+        """The kinds of an expression."""
+        if node is None or isinstance(node, ast.Constant | ast.Lambda | Function):
+            return _NONE
+        if node in self.memo and not self.given:
+            return self.memo[node]
+        if node in self.open:
+            self.cut = True  # of what is made of itself, what else is put into it counts
+            return _NONE
+        self.fuel -= 1
+        if self.fuel < 0:
+            raise UnclearError(node, "too much to follow")
+        before, self.cut = self.cut, False
+        self.open.add(node)
+        try:
+            found = self._kinds(node)
+        finally:
+            self.open.discard(node)
+        if not self.given and (not self.cut or not self.open):
+            self.memo[node] = found
+        self.cut = (self.cut or before) and bool(self.open)
+        return found
+
+    def _kinds(self, node: ast.AST) -> Kinds:
+        if isinstance(node, ast.Name):
+            return self._of_name(node)
+        if isinstance(node, ast.Attribute):
+            return self._of_field(node)
+        if isinstance(node, ast.Subscript):
+            is_other = isinstance(node.slice, ast.Constant) and _OTHERS.search(str(node.slice.value))
+            return _NONE if is_other else self.kinds(node.value)
+        if isinstance(node, ast.Call):
+            return self._of_call(node)
+        if isinstance(node, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
+            return _NONE
+        children = [*ast.iter_child_nodes(node)]
+        return _NONE.union(*map(self.kinds, children)) if children else _NONE
+
+    def _of_name(self, node: ast.Name) -> Kinds:
+        if self.script.qualified(node) or self.is_model(node.id):
+            return _NONE
+        _, found = self.script.lookup(node.id, node)
+        for given in reversed(self.given):
+            if (one := next((each for each in found if each.node in given), None)) is not None and len(found) == 1:
+                return given[one.node]
+        if self._key(node) in self.seeds:
+            return frozenset({"data"})
+        values = [*self._reaching(node), *(value for _, value in self.filled.get(node.id, ()))]
+        kinds = _NONE.union(*map(self.kinds, values))
+        if any({"data", "record"} & self.kinds(one) for one in self.counted.get(node.id, ())):
+            kinds |= {"figure"}
+        for one in found:  # what is set where a figure decides
+            test = self._decides(one.node)
+            if test is not None and "figure" in self.kinds(test):
+                kinds |= {"figure"}
+        return kinds
+
+    def _decides(self, node: ast.AST) -> ast.expr | None:
+        """The condition that a binding is under."""
+        for one in self._around(node):
+            if isinstance(one, ast.If):
+                return one.test
+            if isinstance(one, ast.For | ast.While):
+                return None
+        return None
+
+    def _of_field(self, node: ast.Attribute) -> Kinds:
+        if node.attr == "grad_sample" or (node.attr == "grad" and self._is_before_noise(node)):
+            return frozenset({"record"})
+        if node.attr in _PLAIN or self.script.qualified(node):
+            return _NONE
+        if last_name(node.value) == "self":
+            if self._key(node) in self.seeds:
+                return frozenset({"data"})
+            values = [*self.fields.get(node.attr, ()), *(value for _, value in self.filled.get(ast.unparse(node), ()))]
+            return _NONE.union(*map(self.kinds, values)) if not self.is_model(node.attr) else _NONE
+        kinds = self.kinds(node.value)
+        return _as(kinds, "figure") if node.attr == "loss" else kinds
+
+    def _is_before_noise(self, node: ast.Attribute) -> bool:
+        """Whether the gradient of a batch is read between backward() and the step that adds noise."""
+        calls = [one for one in ast.walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
+        lines = {name: [one.lineno for one in calls if last_name(one.func) == name] for name in ("backward", "step")}
+        return any(one < node.lineno for one in lines["backward"]) and any(one > node.lineno for one in lines["step"])
+
+    def _of_call(self, call: ast.Call) -> Kinds:
+        name, whole = last_name(call.func), self.script.qualified(call.func)
+        if name in _PLAIN or name.startswith("make_private") or _SPLITS.search(name):
+            return _NONE
+        within: ast.expr | None = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
+        given = [*call.args, *(one.value for one in call.keywords)]
+        if not whole and len(found := self.defined.get(name, [])) == 1 and len(self.given) < 4:
+            return self._of_function(found[0], call)
+        kinds = _NONE.union(self.kinds(within), *map(self.kinds, given))
+        if within is not None and name in ("train", "fit", "evaluate") and self.is_model(last_name(within)):
+            kinds = _as(kinds | {"data"} if name != "evaluate" else kinds, "figure")  # what a trainer says of it
+        if name[:1].isupper() and name not in (*_HOLDS, *_FIGURES):
+            return kinds & {"record", "mean"}  # an object that is made with them
+        if _LOSS.search(name) and not self._is_single(call):
+            return _as(kinds, "figure")
+        if name in _FIGURES:
+            is_mean = name in ("mean", "sum", "median", "average", "reduce_mean", "reduce_sum")
+            is_kept = is_mean and _is_along_records(call, call.args[1:] if whole else call.args)
+            return _as(kinds, "figure") | ({"mean"} if is_kept and kinds - {"figure"} else _NONE)
+        if name in _EXTENTS and not (kinds & {"figure"}):
+            return _as(kinds, "extent" if name != "unique" or len(given) < 2 else "figure")
+        is_method = within is not None and not self.is_model(last_name(within)) and self.kinds(within)
+        return kinds if whole or is_method or not kinds & {"data"} else kinds | {"record"}
+
+    def _is_single(self, call: ast.Call) -> bool:
+        """Whether a loss is one for each record."""
+        text = ast.unparse(call)
+        with contextlib.suppress(UnclearError):
+            text += ast.unparse(self.script.resolve(call.func))
+        return re.search(r"reduc\w*=(?:'none'|False|None)", text) is not None
+
+    def _of_function(self, function: ast.AST, call: ast.Call) -> Kinds:
+        """The kinds of what a function of the file returns, for what this call gives it."""
+        given = {one: self.kinds(value) for one, value in self._passed(function, call)}
+        arguments = function.args  # type: ignore[attr-defined]
+        every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        self.given.append({**dict.fromkeys(every, _NONE), **given})
+        try:
+            returns = (one for one in ast.walk(function) if isinstance(one, ast.Return | ast.Yield))
+            return _NONE.union(*(self.kinds(one.value) for one in returns if self.script.scope(one) is function))
+        finally:
+            self.given.pop()
+
+
+def _as(kinds: Kinds, kind: str) -> Kinds:
+    """A figure of records is no record."""
+    return frozenset({kind}) if kinds else kinds
+
+
+def _is_along_records(call: ast.Call, rest: Sequence[ast.expr]) -> bool:
+    """Whether a mean is said to be along the axis of records."""
+    axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")] or [*rest[:1]]
+    return bool(axis) and (ast.unparse(axis[0]) == "0" or ast.unparse(axis[0]).startswith(("(0,", "[0,")))
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an element belongs to."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node) if last_name(node.value) == "self" else ""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _parts(target: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(target, ast.Tuple | ast.List):
+        for one in target.elts:
+            yield from _parts(one)
+    else:
+        yield target
+
+
+def _names(node: ast.AST) -> Iterator[ast.Name]:
+    """Names in an expression, without functions that are called, transformations and numbers of records."""
+    if isinstance(node, ast.Name):
+        yield node
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute):
+            yield from _names(node.func.value)
+        for one in (*node.args, *(word.value for word in node.keywords if "transform" not in (word.arg or ""))):
+            yield from _names(one)
+    elif isinstance(node, ast.Subscript):
+        yield from _names(node.value)
+    elif not isinstance(node, ast.Lambda):
+        for child in ast.iter_child_nodes(node):
+            yield from _names(child)
+
+
+def _value(script: Script, node: ast.AST, name: str) -> ast.expr | None:
+    """What a binding puts into a name, as far as it is an expression of the script."""
+    if isinstance(node, ast.arg):
+        return None
+    if isinstance(node, ast.Name):  # stored in a loop, a tuple of tuples or an operation
+        above = script.parent[node]
+        while isinstance(above, ast.Tuple | ast.List | ast.Starred):
+            above = script.parent[above]
+        if isinstance(above, ast.For | ast.comprehension):
+            return above.iter
+        node = above
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Tuple):
+        target, value = node.targets[0], node.value
+        if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+            pairs = zip(target.elts, value.elts, strict=True)
+            return next((each for one, each in pairs if getattr(one, "id", "") == name), value)
+    return getattr(node, "value", None) or getattr(node, "context_expr", None)
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant)
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)

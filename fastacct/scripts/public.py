@@ -1,0 +1,143 @@
+"""Steps and trainings without noise beside a private loop: on public data, as the user says, or else no number."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from fastacct.scripts.flow import Flow
+from fastacct.scripts.found import Loop
+from fastacct.scripts.loops import iterated
+from fastacct.scripts.names import Script
+from fastacct.scripts.tree import UnclearError, last_name
+
+_TRAINERS: Final = ("transformers.", "trl.", "sentence_transformers.")
+_FITTED: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
+_KERAS: Final = ("keras.", "tensorflow.keras.")
+_MAKES: Final = re.compile(r"priva|attach|dp|engine|prepare|wrap|setup", re.I)
+"""Functions that may make an optimizer private."""
+_DATA: Final = ("train_dataset", "train_dataloaders", "datamodule", "train_dataloader", "x")
+
+
+def ask_of_others(loop: Loop) -> None:
+    """Ask which data is public where other steps are taken; what is trained on privately never is."""
+    for node, what, data in (*_steps(loop), *_trainings(loop)):
+        line = f"line {node.lineno}: {what}"
+        names = set() if data is None else _roots(loop, data)
+        if data is None or not names:
+            loop.ask("noise", f"{line} without noise, on data that is not seen")
+        elif names & _roots(loop, *loop.data):
+            loop.ask(
+                "noise", f"{line} without noise, on {ast.unparse(data)[:40]}, which is what is trained on privately"
+            )
+        elif said := names & {*loop.given.get("public", ())}:
+            loop.notes.append(f"{line} without noise; {min(said)} is public, as --public says.")
+        else:
+            loop.asks.setdefault("public", f"{line} without noise: NAME is {min(names)}, if its records are public")
+
+
+def _roots(loop: Loop, *data: ast.expr) -> set[str]:
+    """The names of data, and of what it is made of."""
+    return Flow(loop.script, data).roots
+
+
+def _steps(loop: Loop) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
+    """Steps of optimizers that no engine was given, and what they loop over."""
+    script = loop.script
+    found = [one for one in script.attributes["step"] if _is_plain(script, one) and not _is_own(loop, one)]
+    for one in (*found, *(step.func for step in loop.earlier if isinstance(step.func, ast.Attribute))):
+        yield one, f"{ast.unparse(one.value)[:40]} takes steps", _looped(script, one)
+
+
+def _is_own(loop: Loop, step: ast.Attribute) -> bool:
+    """Whether a step is that of a loop that adds the noise by itself."""
+    return loop.framework == "by hand" and loop.body is not None and step in [*ast.walk(loop.body)]
+
+
+def _looped(script: Script, node: ast.AST) -> ast.expr | None:
+    """The data that the loops around a node go through."""
+    seen: set[ast.AST] = set()
+    while not isinstance(node, ast.Module) and node not in seen:
+        seen.add(node)
+        node = script.parent[node]
+        if isinstance(node, ast.For):
+            over = iterated(script, node.iter)
+            while isinstance(over, ast.Name) and _is_parameter(script, over):
+                try:
+                    over = script.argument(_function(script, over), over.id)
+                except UnclearError:
+                    break
+            if not script.is_call(over, "builtins.range", "tqdm.trange", "tqdm.auto.trange"):
+                return over
+        elif isinstance(node, ast.FunctionDef):
+            try:
+                node = script.caller(node)
+            except UnclearError:
+                return None
+    return None
+
+
+def _is_parameter(script: Script, name: ast.Name) -> bool:
+    found = script.lookup(name.id, name)[1]
+    return len(found) == 1 and found[0].kind == "parameter"
+
+
+def _function(script: Script, name: ast.Name) -> ast.AST:
+    return script.parent[script.parent[script.lookup(name.id, name)[1][0].node]]
+
+
+def _trainings(loop: Loop) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
+    """Trainers of Hugging Face, Lightning and Keras that are not those of the private loop."""
+    script = loop.script
+    for one in (*script.attributes["train"], *script.attributes["fit"]):
+        call = script.parent[one]
+        if not isinstance(call, ast.Call) or call.func is not one or call in loop.own:
+            continue
+        try:
+            made = script.resolve(one.value)
+        except UnclearError:
+            continue
+        whole = script.qualified(made.func) if isinstance(made, ast.Call) else ""
+        is_trainer = whole.startswith(_TRAINERS) and one.attr == "train"
+        is_fitted = one.attr == "fit" and (whole in _FITTED or (whole.startswith(_KERAS) and "layers" not in whole))
+        if not (is_trainer or is_fitted) or not isinstance(made, ast.Call):
+            continue
+        words = {word.arg: word.value for word in (*made.keywords, *call.keywords)}
+        given = [words[name] for name in _DATA if name in words]
+        given += call.args[:1] if whole.startswith(_KERAS) else call.args[1:2] if is_fitted else made.args[2:3]
+        data = next((each for each in given if not isinstance(each, ast.Constant)), None)
+        yield one, f"{ast.unparse(one)[:40]} trains", data
+
+
+def _is_plain(script: Script, step: ast.Attribute) -> bool:
+    """Whether a step is surely that of a plain optimizer of PyTorch, which no engine was given."""
+    whole = step.value
+    while isinstance(whole, ast.Subscript):
+        whole = whole.value
+    while whole is step.value and isinstance(whole, ast.Name) and _is_parameter(script, whole):
+        try:
+            whole = script.argument(_function(script, whole), whole.id)
+        except UnclearError:
+            return False
+        step = ast.copy_location(ast.Attribute(whole, "step", ast.Load()), step)
+    if isinstance(whole, ast.Name) and whole is step.value and len(script.lookup(whole.id, whole)[1]) != 1:
+        return False
+    try:
+        made = [script.resolve(whole)]
+    except UnclearError:
+        made = []
+    if whole is not step.value:  # an element of a list, or of a dictionary
+        same = ast.unparse(step.value)
+        stores = [one for one in ast.walk(script.tree) if isinstance(one, ast.Assign)]
+        made += [one.value for one in stores if any(ast.unparse(target) == same for target in one.targets)]
+        made = [part for one in made for part in ast.walk(one) if isinstance(part, ast.Call)]
+    names = [script.qualified(one.func) for one in made if isinstance(one, ast.Call)]
+    plain = [one for one in names if one.startswith("torch.optim.")]
+    if not plain or any(one.startswith("torch.optim.lr_scheduler.") for one in plain):
+        return False
+    uses: list[ast.AST] = [*script.uses[whole.id]] if isinstance(whole, ast.Name) else []
+    above = [script.parent[one] for one in uses]
+    above += [script.parent[one] for one in above if isinstance(one, ast.Subscript | ast.keyword)]
+    return not any(isinstance(one, ast.Call) and _MAKES.search(last_name(one.func)) for one in above)

@@ -1,0 +1,158 @@
+"""What a script tells of private records beside its noise, public data that is trained on, and what only looks so."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import fastacct as fa
+from fastacct.scripts.answers import check
+from tests.command import answer
+from tests.scripts.test_answers import SCRIPTS
+
+PARTS = tomllib.loads((Path(__file__).parent / "parts" / "leaks.toml").read_text("utf-8"))
+BASE, TOLD, QUIET, PUBLIC = (PARTS[name] for name in ("plain", "told", "quiet", "public"))
+PRE, LIGHTNING = (PUBLIC[name]["MODEL"] for name in ("the_same_optimizer", "lightning"))
+
+
+def made(parts):
+    """The script with lines in some of its places, which are comments in capital letters."""
+    lines = []
+    for line in BASE.split("\n"):
+        place = line.strip().removeprefix("#")
+        pad = line[: len(line) - len(line.lstrip())]
+        found = parts.get(place, "").rstrip("\n").split("\n") if line.strip().startswith("#") else [line.strip()]
+        lines += [pad + one for one in found]
+    return "\n".join(lines)
+
+
+PLAIN = check(BASE)[0].epsilon
+
+
+def test_the_plain_script_has_its_number():
+    run = {"noise_multiplier": 1.2, "sample_rate": -(-(2**24) // 235) / 2**24, "steps": 2350}
+    assert fa.dpsgd.epsilon(**run, delta=1e-5) == PLAIN
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_tells_of_private_records_beside_the_noise_gets_no_number(name):
+    (found,) = check(made(TOLD[name]), epochs=10)
+    assert found.epsilon is None
+    assert {"noise", "one example"} & found.asks.keys()
+    assert "no number is known (line " in str(found)
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_what_only_looks_so_keeps_its_number(name):
+    (found,) = check(made(QUIET[name]))
+    assert found.epsilon == PLAIN
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_training_without_noise_is_asked_about_until_its_data_is_said_to_be_public(name):
+    parts, data = PUBLIC[name], PUBLIC[name]["data"]
+    (found,) = check(made(parts))
+    assert found.epsilon is None
+    assert "public" in found.asks
+    (wrong,) = check(made(parts), public=("test_loader", "train_loader", "train_set"))
+    assert wrong.epsilon is None
+    (told,) = check(made(parts), public=(data,))
+    assert told.epsilon == PLAIN
+    assert f"{data} is public, as --public says" in str(told)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"MODEL": PRE.replace("in public_loader", "in train_loader")},
+        {"MODEL": PRE.replace("datasets.EMNIST('.', split='letters')", "Subset(train_set, range(9))")},
+        {
+            "TOP": "import lightning",
+            "MODEL": LIGHTNING.replace("fit(Lit(model), public_loader", "fit(Lit(model), train_loader"),
+        },
+    ],
+)
+def test_what_is_trained_on_privately_is_never_public(parts):
+    (found,) = check(made(parts), public=("pub", "public_loader", "train_loader", "train_set"))
+    assert found.epsilon is None
+    assert "noise" in found.asks
+
+
+def test_the_command_takes_names_of_public_data(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(made({"MODEL": PRE}))
+    (asked,) = answer("check-loop", path)["loops"]
+    assert "--public" not in asked["asks"]["public"]
+    (told,) = answer("check-loop --public other --public pub", path)["loops"]
+    assert (asked["epsilon"], told["epsilon"]) == (None, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"PRIVATE": "optimizer.noise_multiplier = 0.0"}, "noise_multiplier is set to 0: no noise is added"),
+        ({"PRIVATE": "OFF = 0\noptimizer.noise_multiplier = OFF"}, "noise_multiplier is set to 0: no noise is added"),
+        ({"DATA": "sigma = 0.0"}, "noise multiplier 0: no noise is added"),
+    ],
+)
+def test_noise_that_is_missing_is_named(parts, why):
+    text = made(parts).replace("noise_multiplier=1.2", f"noise_multiplier={'sigma' if 'DATA' in parts else 1.2}")
+    (found,) = check(text, batches="poisson", epochs=10)
+    assert found.epsilon is None
+    assert why in str(found)
+
+
+HAND = """import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+from torchvision import datasets
+loader = DataLoader(datasets.MNIST('.', train=True), batch_size=64, shuffle=True)
+model = torch.nn.Linear(784, 10)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+C, SIGMA = 1.0, 1.1
+for epoch in range(5):
+    for x, y in loader:
+        total = [torch.zeros_like(p) for p in model.parameters()]
+        for xi, yi in zip(x, y):
+            grads = torch.autograd.grad(F.cross_entropy(model(xi[None]), yi[None]), model.parameters())
+            scale = min(1.0, C / torch.sqrt(sum(g.norm() ** 2 for g in grads)))
+            for t, g in zip(total, grads):
+                t.add_(g * scale)
+        for p, t in zip(model.parameters(), total):
+            p.grad = (t + SIGMA * C * torch.randn_like(t)) / len(x)
+        optimizer.step()
+"""
+
+
+def test_a_loop_by_hand_without_noise_is_named():
+    (plain,) = check(HAND, noise_multiplier=1.1, delta=1e-5)
+    run = {"noise_multiplier": 1.1, "records": 60_000, "batch_size": 64, "epochs": 5, "sampling": "shuffled"}
+    assert plain.epsilon == fa.dpsgd.epsilon(**run, delta=1e-5, neighbors="zero_out")
+    for text in (HAND.replace("t + SIGMA * C * torch.randn_like(t)", "t"), HAND.replace("1.0, 1.1", "1.0, 0.0")):
+        (found,) = check(text, noise_multiplier=1.1, delta=1e-5)
+        assert found.epsilon is None
+        assert "no noise is added" in found.asks["noise"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("shown_ddp_per_process_batch", {"batches": "poisson", "records": 50_000}),
+        ("shown_private_transformers_accumulation", {"batches": "shuffled"}),
+        ("shown_weighted_sampler_without_poisson", {"batches": "poisson"}),
+        ("accumulation_by_hand_in_opacus", {"batches": "poisson", "epochs": 3, "batch_size": 100, "records": 50_000}),
+        (
+            "flower_local_dp",
+            {"batches": "poisson", "noise_multiplier": 1.0, "records": 9, "batch_size": 3, "epochs": 1},
+        ),
+    ],
+)
+def test_no_answer_to_what_is_asked_leads_to_a_number_below_the_truth(name, given):
+    (found,) = check(SCRIPTS[name]["script"], **given, delta=1e-5)
+    assert found.epsilon is None
+
+
+def test_a_flag_that_a_private_loop_needs_is_said():
+    (found,) = check(SCRIPTS["shown_engine_none"]["script"])
+    assert "only where --dp is True, which is not its default: else this trains without privacy." in found.notes
+    assert "--dp" not in found.defaults
