@@ -89,6 +89,22 @@ def added_up(releases: list[Job]) -> tuple[Fraction, Fraction] | None:
     return Fraction(epsilon), Fraction(delta)
 
 
+def listed(checker: Any, releases: list[Job], target: float) -> list[Job]:
+    """With `reach`, where how many of a group are drawn is random: more of them are an infinite loss, and are rare."""
+    checker.ctx.prec, found = 448, []
+    for one in releases:
+        is_drawn = {"fixed", "draws"} & set(one) or {"group", "poisson"} <= set(one)
+        chances = checker.beside("batches").places(one, checker)[1] if is_drawn else []
+        left, least = checker.arb(1), 1e-8 * target / (len(releases) * one["count"])
+        for reach, chance in enumerate(chances):
+            left -= chance
+            if reach and left < least:
+                one = {**one, "reach": reach}
+                break
+        found.append(one)
+    return found
+
+
 def are_mirrored(releases: list[Job], relation: str) -> bool:
     """Whether both directions of a job are surely the same."""
     if relation == "replace_one":
@@ -227,6 +243,8 @@ class Direction:
         self.checker, self.job, self.name = checker, job, direction
         self.target, self.epsilon, self.parts = target, math.inf, []
         self.tried: list[Tried] = []
+        both = job["relation"] in ("add_remove", "zero_out", "replace_one")  # one plan serves both, if they are alike
+        self.is_turned = direction == "add" or (both and are_mirrored(job["releases"], job["relation"]))
         self.failed = 0  # so many places did not prove what they should: of losses on the left, added on the right
         total = sum(release["count"] for release in job["releases"])
         for release in job["releases"]:
@@ -260,7 +278,7 @@ class Direction:
             step = float(steps[(np.ceil(times - 1e-9) - times).sum(axis=1).round(6).argmin()]) * (1.0 + 1e-15)
         ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step * (1.0 - 1e-13))) for part in self.parts]
         ends = [(begin, max(end, begin + 2)) for begin, end in ends]
-        far = max(end for _, end in ends) * step  # P - y Q of mixtures cancels, and 1 - y + y delta(1/y)
+        far = max(end for _, end in ends) * step if self.is_turned else 0.0  # 1 - y + y delta(1/y) cancels
         bits = 96 + 2.0 * math.log2(max(1.0 / step, 1.0)) - math.log2(self.target) + 1.5 * far
         lowest, last = (sum(part.times * pair[i] for part, pair in zip(self.parts, ends, strict=True)) for i in (0, 1))
         first = math.floor(low / step)
