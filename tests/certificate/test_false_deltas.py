@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fastacct.certificate import checker
+from fastacct.certificate import batches, checker
 
 
 def _claim(release: dict, relation: str, epsilon: str, delta: str, step: str, first: int, *lattices: list) -> str:
@@ -63,6 +63,22 @@ def test_the_delta_of_a_mixture_is_not_below_any_threshold(noise: str, step: str
             y = (h * k).exp()
             found = delta(y)
             assert not any(2 * found < zero + one - y * (other + zero) for other, zero, one in above)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_the_delta_of_a_mixture_holds_however_few_of_newtons_steps_are_taken(steps: int, monkeypatch) -> None:
+    """The ratio is then far from y, on either side: how much is added to the tangent decides."""
+    monkeypatch.setattr(batches, "range", lambda _: range(steps), raising=False)
+    with checker.ctx.workprec(128):
+        for noise in ("0.3", "1", "5"):
+            scale, root = checker.ball(noise), checker.ball(noise) * checker.arb(2).sqrt()
+            at = [scale * (k - 60) / 6 for k in range(121)]
+            above = [[((x - mean) / root).erfc() / 2 for mean in (-1, 0, 1)] for x in at]
+            for k in (-40, -9, -3, -1, 1, 3, 9, 40):
+                y = (checker.arb(k) / 3).exp()
+                delta = checker.one_release({"count": 1, "gaussian": noise, "poisson": "0.5"}, "replace_one")
+                found = delta(y)
+                assert not any(2 * found < zero + one - y * (other + zero) for other, zero, one in above)
 
 
 IMPOSSIBLE = {
