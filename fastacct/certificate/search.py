@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -89,7 +90,7 @@ def added_up(releases: list[Job]) -> tuple[Fraction, Fraction] | None:
     return Fraction(epsilon), Fraction(delta)
 
 
-def listed(checker: Any, releases: list[Job], target: float) -> list[Job]:
+def listed(checker: ModuleType, releases: list[Job], target: float) -> list[Job]:
     """With `reach`, where how many of a group are drawn is random: more of them are an infinite loss, and are rare."""
     checker.ctx.prec, found = 448, []
     for one in releases:
