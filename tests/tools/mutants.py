@@ -374,7 +374,7 @@ MUTANTS = (
     ("certificate/batches.py", 'read.require(release.get("group", 1) == 1 and fewer, "at_most")', "pass",
      "certificate/hostile test_what_is_hostile and group"),
     ("certificate/batches.py", "(1 - tau) * own(y) + tau * other(y)", "own(y)",
-     "certificate/certificate test_what_is_proved and most"),
+     "certificate/false_deltas test_a_record_that_takes"),
     ("guarantees/__init__.py", 'document["digest"] != checksum(_rest(document))', "False",
      "guarantees/guarantees test_random_flips"),
     ("guarantees/__init__.py", "if Decimal(found.epsilon) < Decimal(beside.epsilon.lower):", "if False:",
