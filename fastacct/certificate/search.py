@@ -327,7 +327,8 @@ class Direction:
                 return one.places
         last = self.tried[-1]
         missed = (last.number - self.limit) / (claim - self.limit) if last.number < math.inf else math.inf
-        return min(last.places << math.ceil(0.5 * math.log2(min(missed, 2.0**40))), MOST_PLACES)
+        finer = math.ceil(0.5 * math.log2(min(max(missed, 1.0), 2.0**40)))
+        return min(last.places << max(finer, int(last.places <= self.failed)), MOST_PLACES)
 
     def _curve(self, plan: Plan) -> Curve:
         """delta over epsilon that a lattice proves, about: the sum in floats, of masses tilted to where delta is."""

@@ -150,6 +150,8 @@ def test_as_many_places_as_failed_are_not_tried_again() -> None:
     assert direction.places(claim) == 1 << 13
     direction.failed = 1 << 13
     assert direction.places(claim) == 1 << 14
+    direction.failed = 1 << 14
+    assert direction.places(claim) == direction.places(99.0 * claim) == 1 << 15  # once a negative shift count
 
 
 def test_losses_up_to_100_have_the_bits_that_they_cancel() -> None:
