@@ -23,7 +23,7 @@ import numpy as np
 from fastacct.accountants.question import Job
 from fastacct.accountants.run import verb
 from fastacct.certificate.describe import releases, text_of
-from fastacct.certificate.search import FIRST, MOST_PLACES, Direction, added_up, are_mirrored
+from fastacct.certificate.search import FIRST, MOST_PLACES, Direction, added_up, are_mirrored, listed
 from fastacct.certificate.search_line import Lines
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, text_in
@@ -201,6 +201,7 @@ def certify(
         return _on_lines(checker, document, asked, about if asked == "epsilon" else target, given, int(digits))
     simple = _added_up(document, asked, given, 1 + int(digits))
     names = checker.DIRECTIONS[relation]
+    document["releases"] = listed(checker, document["releases"], target)
     own = names[:1] if are_mirrored(document["releases"], relation) else names
     ways = [Direction(checker, document, name, target) for name in own]
     for way in ways:

@@ -5,8 +5,9 @@ data.  Of a Poisson sample each counts once; in a batch of m of n records, or of
 takes the place of another one, which moves the sum by up to 2.  docs/algorithms/batches.md has the theorems.
 
 * Mixtures: P a sum of normal distributions with means >= 0, Q one with means <= 0.  Their ratio r = P/Q rises with x,
-  and at y = r(x) delta is P(x, inf) - y Q(x, inf).  The slope of delta is between -1 and 0: for y near r(x) it is at
-  least P(x, inf) - y Q(x, inf), a tangent, and at most 2 |r(x) - y| above.  So it does not matter how x is found.
+  and at y = r(x) delta is P(x, inf) - y Q(x, inf).  delta(0) = 1 and delta is convex: its slope is between 0 and -1,
+  and -1/z from z on.  So for y near r(x) delta is at least P(x, inf) - y Q(x, inf), a tangent, and above that at most
+  by |r(x) - y| / max(1, min(y, r(x))).  It does not matter how x is found.
 * A batch that keeps its size, a record of which is replaced or zeroed: delta(y) <= sum of P[c] delta_c((y - 1 + r)/r)
   for y >= 1, r = P[c > 0], delta_c that of N(2 c) against N(0), in both directions (Balle, Barthe, Gaboardi 2018).
   For y < 1 it is 1 - y + y delta(1/y): the pair that is its own mirror image composes (Zhu, Dong, Wang 2022).
@@ -54,7 +55,7 @@ def mixture(noise, p, q):
         near[:] = x, x - near[0]
         tails = [total((weight * above((x - mean) / noise), mean) for weight, mean in side) for side in (p, q)]
         tangent = 1 - total(p) + tails[0] - y * tails[1]
-        return tangent.union(tangent + 2 * abs(a / b - y))
+        return tangent.union(tangent + abs(a / b - y) / (a / b).min(y).max(1))
 
     return delta
 
@@ -62,23 +63,24 @@ def mixture(noise, p, q):
 def counts(first, ratio, most):
     """Probabilities of 0, 1, ... from the first one and their ratios, until what is left does not matter."""
     found, left = [first], 1 - first
-    while len(found) <= min(most, 250) and not left < arb(2) ** -min(ctx.prec - 64, 256):
+    while len(found) <= most and not left < arb(2) ** -min(ctx.prec - 64, 256):
         found.append(found[-1] * ratio(len(found) - 1))
         left -= found[-1]
     return found
 
 
-def drawn(size, rate):  # binomial
+def drawn(size, rate, most):  # binomial
     """Each with this probability."""
-    return counts((1 - rate) ** size, lambda c: rate / (1 - rate) * (size - c) / (c + 1), size)
+    return counts((1 - rate) ** size, lambda c: rate / (1 - rate) * (size - c) / (c + 1), min(size, most))
 
 
-def held(size, batch, records):  # hypergeometric
+def held(size, batch, records, most):  # hypergeometric
     """By a batch that is drawn without replacement."""
     first, left = arb(1), records - batch
     for i in range(size):
         first *= arb(left - i) / (records - i)
-    return counts(first, lambda c: arb((size - c) * (batch - c)) / ((c + 1) * (left - size + c + 1)), min(size, batch))
+    ratio = lambda c: arb((size - c) * (batch - c)) / ((c + 1) * (left - size + c + 1))
+    return counts(first, ratio, min(size, batch, most))
 
 
 def staying(noise, chances):
@@ -103,16 +105,19 @@ def places(release, read):
     """Noise, the chances that 0, 1, ... of a group are drawn, and how far each moves the sum."""
     noise, size = read.ball(release["gaussian"]), read.whole(release.get("group", 1), "group", 1, 10**4)
     pair = next((name for name in ("fixed", "draws") if name in release), None)
-    read.require(set(release) <= {"count", "gaussian", "group", pair or "poisson", "at_most"}, "drawn in two ways")
+    way, most = pair or "poisson", read.whole(release.get("reach", 250), "reach", 1, 250)  # more: an infinite loss
+    words = {"count", "gaussian", "group"} | ({way, "at_most", "reach"} if way in release else set())
+    read.require(set(release) <= words, "drawn in two ways")
     if pair:
-        drawn_of, records = (read.whole(number, pair, 1, 10**9) for number in release[pair])
-        read.require(size + (drawn_of if pair == "fixed" else 1) <= records, "there are too few records")
-        return noise, held(size, drawn_of, records) if pair == "fixed" else drawn(drawn_of, arb(size) / records), 2
+        batch, records = (read.whole(number, pair, 1, 10**9) for number in release[pair])
+        read.require(size + (batch if pair == "fixed" else 1) <= records, "there are too few records")
+        fixed = pair == "fixed"
+        return noise, held(size, batch, records, most) if fixed else drawn(batch, arb(size) / records, most), 2
     if "poisson" not in release:
         return noise, [arb()] * size + [arb(1)], 1
     rate = read.ball(release["poisson"])
     read.require(rate > 0 and rate < 1, "poisson")
-    return noise, drawn(size, rate), 1
+    return noise, drawn(size, rate, most), 1
 
 
 def normals(release, relation, read):

@@ -28,7 +28,7 @@ from flint import acb, arb, ctx, fmpq
 
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,400})?(e-?[0-9]{1,3})?(/[0-9]{1,40})?")
 WORDS, BOTH, STARTED = {"format", "by", "relation", "releases", "delta", "epsilon", "proof"}, ["remove", "add"], [0.0]
-BATCHES, WHOLE = {"group", "fixed", "draws", "at_most", "p", "q"}, {"sensitivity", "reach"}  # what else may be said
+BATCHES, WHOLE = {"group", "fixed", "draws", "at_most", "p", "q", "reach"}, {"sensitivity", "reach"}  # also said
 KINDS = {"gaussian": BATCHES, "mixture": BATCHES, "discrete_gaussian": WHOLE, "skellam": WHOLE}
 KINDS |= {kind: set() for kind in ("laplace", "table", "response", "guarantee")} | {"geometric": {"sensitivity"}}
 DIRECTIONS = {"remove": BOTH[:1], "add": BOTH[1:], "add_remove": BOTH, "zero_out": BOTH, "replace_one": BOTH}

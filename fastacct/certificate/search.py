@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -87,6 +88,22 @@ def added_up(releases: list[Job]) -> tuple[Fraction, Fraction] | None:
         return None
     epsilon, delta = (sum(one["count"] * Fraction(one["guarantee"][i]) for one in releases) for i in (0, 1))
     return Fraction(epsilon), Fraction(delta)
+
+
+def listed(checker: ModuleType, releases: list[Job], target: float) -> list[Job]:
+    """With `reach`, where how many of a group are drawn is random: more of them are an infinite loss, and are rare."""
+    checker.ctx.prec, found = 448, []
+    for one in releases:
+        is_drawn = {"fixed", "draws"} & set(one) or {"group", "poisson"} <= set(one)
+        chances = checker.beside("batches").places(one, checker)[1] if is_drawn else []
+        left, least = checker.arb(1), 1e-8 * target / (len(releases) * one["count"])
+        for reach, chance in enumerate(chances):
+            left -= chance
+            if reach and left < least:
+                one = {**one, "reach": reach}
+                break
+        found.append(one)
+    return found
 
 
 def are_mirrored(releases: list[Job], relation: str) -> bool:
@@ -227,6 +244,8 @@ class Direction:
         self.checker, self.job, self.name = checker, job, direction
         self.target, self.epsilon, self.parts = target, math.inf, []
         self.tried: list[Tried] = []
+        both = job["relation"] in ("add_remove", "zero_out", "replace_one")  # one plan serves both, if they are alike
+        self.is_turned = direction == "add" or (both and are_mirrored(job["releases"], job["relation"]))
         self.failed = 0  # so many places did not prove what they should: of losses on the left, added on the right
         total = sum(release["count"] for release in job["releases"])
         for release in job["releases"]:
@@ -260,7 +279,7 @@ class Direction:
             step = float(steps[(np.ceil(times - 1e-9) - times).sum(axis=1).round(6).argmin()]) * (1.0 + 1e-15)
         ends = [(math.floor(part.low / step) - 1, math.ceil(part.high / step * (1.0 - 1e-13))) for part in self.parts]
         ends = [(begin, max(end, begin + 2)) for begin, end in ends]
-        far = max(end for _, end in ends) * step  # P - y Q of mixtures cancels, and 1 - y + y delta(1/y)
+        far = max(end for _, end in ends) * step if self.is_turned else 0.0  # 1 - y + y delta(1/y) cancels
         bits = 96 + 2.0 * math.log2(max(1.0 / step, 1.0)) - math.log2(self.target) + 1.5 * far
         lowest, last = (sum(part.times * pair[i] for part, pair in zip(self.parts, ends, strict=True)) for i in (0, 1))
         first = math.floor(low / step)
@@ -308,7 +327,8 @@ class Direction:
                 return one.places
         last = self.tried[-1]
         missed = (last.number - self.limit) / (claim - self.limit) if last.number < math.inf else math.inf
-        return min(last.places << math.ceil(0.5 * math.log2(min(missed, 2.0**40))), MOST_PLACES)
+        finer = math.ceil(0.5 * math.log2(min(max(missed, 1.0), 2.0**40)))
+        return min(last.places << max(finer, int(last.places <= self.failed)), MOST_PLACES)
 
     def _curve(self, plan: Plan) -> Curve:
         """delta over epsilon that a lattice proves, about: the sum in floats, of masses tilted to where delta is."""

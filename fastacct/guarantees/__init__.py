@@ -352,7 +352,11 @@ def _refuse_certificate(found: Certificate, beside: Guarantee) -> None:
     """Refuse a certificate of another claim, or of less than is proved from below."""
     if Decimal(found.delta) != Decimal(text_of(beside.delta)) or found.neighbors != beside.neighbors:
         raise ValueError(f"the certificate is at delta = {found.delta:.60} under {found.neighbors!r:.30}")
-    if found.document.get("releases") != releases(beside.released, beside.neighbors):
+    stated, own = (  # how far it reaches belongs to the proof
+        [{word: one[word] for word in one if word != "reach"} for one in each]
+        for each in (found.document["releases"], releases(beside.released, beside.neighbors))
+    )
+    if stated != own:
         raise ValueError("the certificate is of another job")
     if Decimal(found.epsilon) < Decimal(beside.epsilon.lower):
         raise ValueError(f"the certificate is of epsilon <= {found.epsilon:.60}, which is not true")

@@ -1,6 +1,7 @@
 """Certificates: proved numbers beside the engine's interval, and what must not be proved."""
 
 import ast
+import json
 import math
 import re
 import subprocess
@@ -149,6 +150,8 @@ def test_as_many_places_as_failed_are_not_tried_again() -> None:
     assert direction.places(claim) == 1 << 13
     direction.failed = 1 << 13
     assert direction.places(claim) == 1 << 14
+    direction.failed = 1 << 14
+    assert direction.places(claim) == direction.places(99.0 * claim) == 1 << 15  # once a negative shift count
 
 
 def test_losses_up_to_100_have_the_bits_that_they_cancel() -> None:
@@ -164,6 +167,28 @@ def test_the_window_is_laid_from_masses_of_losses_that_are_far_out() -> None:
     direction = Direction(checker, {"releases": releases(job, "remove"), "relation": "remove"}, "remove", 6e-4)
     assert direction.parts[0].high > 110.0
     assert direction.window.high < 130.0
+
+
+def test_members_that_are_hardly_ever_drawn_together_are_not_listed() -> None:
+    """Each one costs a tail at each point of a lattice: 19 draws took 93 s, and bits of far losses a half of them."""
+    job = fa.Gaussian(0.865).with_replacement(34, 1000) * 4 + fa.Gaussian(5.0).poisson(0.01).group(3) * 9
+    found = fa.certify(job, delta=1e-5, neighbors="remove", digits=3)
+    reaches = [one["reach"] for one in found.document["releases"]]
+    assert found.document["proof"]["remove"]["bits"] <= 160
+    assert 3 <= reaches[0] <= 8
+    assert reaches[1] == 3
+    assert float(found.epsilon) <= 1.002 * fa.epsilon(job, delta=1e-5, neighbors="remove")
+    document = found.document
+    for reach in (1, 2):  # more members are an infinite loss, of a larger mass
+        document["releases"][0]["reach"] = reach
+        with pytest.raises(ValueError, match="only delta"):
+            checker.proved(json.dumps(document))
+
+
+def test_a_reach_is_refused_where_nothing_is_drawn() -> None:
+    for one in ({"gaussian": "1", "reach": 3}, {"gaussian": "1", "group": 2, "reach": 3}):
+        with pytest.raises(ValueError, match="drawn in two ways"):
+            checker.one_release({"count": 1, **one}, "remove")
 
 
 def test_a_window_that_is_moved_left_still_holds_epsilon() -> None:

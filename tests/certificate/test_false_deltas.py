@@ -1,10 +1,11 @@
 """Deltas that are too small: each file below was proved, and is false."""
 
 import json
+import math
 
 import pytest
 
-from fastacct.certificate import checker
+from fastacct.certificate import batches, checker
 
 
 def _claim(release: dict, relation: str, epsilon: str, delta: str, step: str, first: int, *lattices: list) -> str:
@@ -63,6 +64,43 @@ def test_the_delta_of_a_mixture_is_not_below_any_threshold(noise: str, step: str
             y = (h * k).exp()
             found = delta(y)
             assert not any(2 * found < zero + one - y * (other + zero) for other, zero, one in above)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_the_delta_of_a_mixture_holds_however_few_of_newtons_steps_are_taken(steps: int, monkeypatch) -> None:
+    """The ratio is then far from y, on either side: how much is added to the tangent decides."""
+    monkeypatch.setattr(batches, "range", lambda _: range(steps), raising=False)
+    with checker.ctx.workprec(128):
+        for noise in ("0.3", "1", "5"):
+            scale, root = checker.ball(noise), checker.ball(noise) * checker.arb(2).sqrt()
+            at = [scale * (k - 60) / 6 for k in range(121)]
+            above = [[((x - mean) / root).erfc() / 2 for mean in (-1, 0, 1)] for x in at]
+            for k in (-40, -9, -3, -1, 1, 3, 9, 40):
+                y = (checker.arb(k) / 3).exp()
+                delta = checker.one_release({"count": 1, "gaussian": noise, "poisson": "0.5"}, "replace_one")
+                found = delta(y)
+                assert not any(2 * found < zero + one - y * (other + zero) for other, zero, one in above)
+
+
+def test_a_record_that_takes_the_place_of_another_counts_twice() -> None:
+    """Of a sample with a largest batch: both parts of delta by hand, with probabilities that are summed."""
+    n, rate, most, noise = 20, 0.3, 8, 2.0
+    chances = [math.comb(n - 1, k) * rate**k * (1.0 - rate) ** (n - 1 - k) for k in range(n)]
+    tau = sum(chances[most:])
+    kept = rate * sum(chance * most / (k + 1) for k, chance in enumerate(chances) if k >= most) / tau
+    release = {"count": 1, "gaussian": "2", "poisson": "0.3", "at_most": [most, n]}
+
+    def above(x: float) -> float:
+        return 0.5 * math.erfc(x / math.sqrt(2.0))
+
+    def alone(y: float, share: float, mean: float) -> float:
+        x = noise**2 * math.log((y - 1.0 + share) / share) / mean + 0.5 * mean
+        return share * above((x - mean) / noise) + (1.0 - share - y) * above(x / noise)
+
+    with checker.ctx.workprec(128):
+        for y in (1.0, 2.0, 4.0):
+            both = (1.0 - tau) * alone(y, rate, 1.0) + tau * alone(y, kept, 2.0)
+            assert float(checker.one_release(release, "remove")(checker.arb(y))) == pytest.approx(both, rel=1e-12)
 
 
 IMPOSSIBLE = {

@@ -176,6 +176,19 @@ def test_a_certificate_goes_along_and_is_proved_again(tmp_path, monkeypatch):
     assert is_refused(sealed(document), tmp_path, verify=False)
 
 
+def test_a_certificate_of_a_group_is_of_its_job(tmp_path):
+    """The file says how many members at once are listed, and the job does not."""
+    pytest.importorskip("flint")
+    run = {"noise_multiplier": 4.0, "sample_rate": 0.01, "steps": 5, "delta": 1e-5}
+    proof = fa.certify(fa.Gaussian(4.0).poisson(0.01).group(3) * 5, delta=1e-5, digits=2)
+    assert "reach" in proof.document["releases"][0]
+    made = fa.guarantee(**run, unit="user", rows=3, certificate=proof)
+    assert read_guarantee(made.save(tmp_path / "run.json"), verify=True).certificate.epsilon == proof.epsilon
+    other = fa.certify(fa.Gaussian(4.0).poisson(0.01).group(2) * 5, delta=1e-5, digits=2)
+    with pytest.raises(ValueError, match="of another job"):
+        fa.guarantee(**run, unit="user", rows=3, certificate=other)
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
