@@ -185,7 +185,7 @@ class PrivacyLoss:
             return np.asarray(2.0 * np.maximum(right, backward))
 
         deviation = math.sqrt(variance.upper)
-        tau = smallest_tau(self._log_moment, self._least_moment, mean, deviation, far)
+        tau = smallest_tau(partial(self._moment, 1), partial(self._moment, 0), mean, deviation, far)
         return Concentration(mean.upper, min(tau, 0.5 * (pure + pure_back)))  # Hoeffding: half the range
 
     def _growth(self, direction: Direction) -> tuple[float, float]:
@@ -199,26 +199,6 @@ class PrivacyLoss:
             pure = largest_finite(self._job.decompose(direction), direction)
         return float(rho) * (1.0 + 1e-12), float(pure) * (1.0 + 1e-12)
 
-    def _least_moment(self, s: Cells) -> Cells:
-        """Lower bounds of log E_P exp(s L)."""
-        rows = self._rows(s)
-        value = np.full(s.shape, np.nan) if rows is None else np.where(np.isfinite(rows[:2]).all(axis=0), rows[0], np.nan)
-        unknown = np.isnan(value)
-        if unknown.any() and self._apart:
-            each = [n * loss._least_moment(s[unknown]) for n, loss in self._apart]
-            value[unknown] = np.sum(each, axis=0) - 4e-16 * (len(each) + 2.0) * np.sum(np.abs(each), axis=0)
-        else:
-            value[unknown] = [*map(self._least_alone, s[unknown].tolist())]
-        return np.asarray(value)
-
-    def _least_alone(self, s: float) -> float:
-        if s > 0.0:
-            return float(s * self.divergence(1.0 + s).lower)
-        if s > -1.0:
-            high = self._by_deltas(np.array([1.0 + s]))[1].item()
-            return float(s * high) if math.isfinite(high) else -math.inf
-        return float((-s - 1.0) * self._back.divergence(-s).lower) if s < -1.0 else -math.inf
-
     @cached
     def _back(self) -> PrivacyLoss:
         """The loss of the other direction."""
@@ -226,19 +206,27 @@ class PrivacyLoss:
         back._grids = self._grids
         return back
 
-    def _log_moment(self, s: Cells) -> Cells:
-        """Upper bounds of log E_P exp(s L), by divergences of either direction."""
-        rows = self._rows(s)
-        value = np.full(s.shape, np.nan) if rows is None else rows[1]
-        unknown = ~np.isfinite(value)
-        if unknown.any():
-            value[unknown] = self._by_parts(s[unknown])
+    def _moment(self, side: Literal[0, 1], s: Cells) -> Cells:
+        """Bounds of log E_P exp(s L), from below or from above."""
+        value = np.full(s.shape, np.nan) if (rows := self._rows(s)) is None else rows[side]
+        if (unknown := ~np.isfinite(value)).any():
+            value[unknown] = self._by_parts(side, s[unknown])
         return np.asarray(value)
 
-    def _by_parts(self, s: Cells) -> Cells:
+    def _by_parts(self, side: Literal[0, 1], s: Cells) -> Cells:
         """The same of losses that are no data: the sum over the releases, or by divergences of all together."""
-        if each := [n * loss._log_moment(s) for n, loss in self._apart]:
-            return np.asarray(np.sum(each, axis=0) + 4e-16 * (len(each) + 2.0) * np.sum(np.abs(each), axis=0))
+        if each := [n * loss._moment(side, s) for n, loss in self._apart]:
+            rounded = 4e-16 * (len(each) + 2.0) * np.sum(np.abs(each), axis=0)
+            return np.asarray(np.sum(each, axis=0) + (rounded if side else -rounded))
+        return self._most(s) if side else np.array([*map(self._least, s.tolist())])
+
+    def _least(self, s: float) -> float:
+        if s > -1.0:
+            found = self.divergence(1.0 + s).lower if s > 0.0 else self._by_deltas(np.array([1.0 + s]))[1].item()
+            return float(s * found) if math.isfinite(found) else -math.inf
+        return float((-s - 1.0) * self._back.divergence(-s).lower) if s < -1.0 else -math.inf
+
+    def _most(self, s: Cells) -> Cells:
         value = np.empty(s.shape)
         right, backward = s > 0.0, s < -1.0
         value[right] = s[right] * self._renyi(self._direction, 1.0 + s[right])

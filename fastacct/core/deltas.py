@@ -230,9 +230,7 @@ def _first_end(level: Callable[[float], float], sign: float, start: float, wide:
         last, wide = place, 8.0 * wide
 
 
-def smallest_tau(
-    upper: Weight, lower: Weight, mean: Bounds, deviation: float, far: Weight
-) -> float:
+def smallest_tau(upper: Weight, lower: Weight, mean: Bounds, deviation: float, far: Weight) -> float:
     """A bound of the smallest tau: tau^2 = sup over s of 2 g(s)/s^2, g(s) = K(s) - s E L, K the log-moment of the loss.
 
     `upper` and `lower` bound K, `far` bounds 2 g/s^2 from |s| on.  g is convex and 0 at 0: between two points it is at

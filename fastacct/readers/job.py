@@ -22,7 +22,6 @@ from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading, status_within
 from fastacct.readers.reach import within_reach
 
 EXACTLY: Final = Settings()
-OFF_LINE: Final = Settings(rungs=EXACTLY.rungs[1:])
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
 
 

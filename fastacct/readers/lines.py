@@ -6,7 +6,8 @@ import itertools
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from functools import cache, cached_property, partial
+from contextlib import suppress
+from functools import cache, partial
 from typing import Final, Literal
 
 import numpy as np
@@ -17,9 +18,9 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
-from fastacct.readers.contour import Contour
 from fastacct.readers.cell import Settings
-from fastacct.readers.job import EXACTLY, OFF_LINE, delta_of, owners, roughly
+from fastacct.readers.contour import Contour
+from fastacct.readers.job import EXACTLY, delta_of, owners, roughly
 from fastacct.readers.nearby import DELTA
 
 _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
@@ -31,8 +32,6 @@ _GOOD: Final = 1e-7
 _BESIDE: Final = (0.0, 1e-3, -1e-3)
 """What is tried next to a corner, which can be found exactly: lines through points near it have fewer roundings."""
 _BEYOND: Final = 1e290
-_PROBE: Final = (_TRIED[3],)
-_TURNS: Final = 30
 
 _DeltasAt = Callable[[tuple[float, ...]], list[float]]
 
@@ -71,64 +70,48 @@ class _Deltas:
     """Deltas of a job of plain numbers, some at a time: certified upper bounds."""
 
     def __init__(self, job: Process, relation: Relation) -> None:
-        self._job, self._relation = job, relation
-        self._whole = job.decompose(relation)
+        self._job, self._relation, self._whole = job, relation, job.decompose(relation)
         self.by_line: Callable[[tuple[float, ...]], tuple[list[float], bool]] = cache(self._by_line)
         """By the line alone, and whether the others say no more."""
         self.roughly: _DeltasAt = cache(self._roughly)
         """By grids that take little time."""
-        self.at: _DeltasAt = cache(self._at)
+        self.at: _DeltasAt = cache(partial(self._at, EXACTLY))
         """By all readers."""
-        self.off_line: _DeltasAt = cache(partial(self._all, OFF_LINE))
+        self.off_line: _DeltasAt = cache(partial(self._at, EXACTLY._replace(rungs=EXACTLY.rungs[1:])))
         """By all but the line, which takes long where it knows nothing."""
 
-    @cached_property
-    def has_line(self) -> bool:
-        """Whether a line reads such losses, and the others say no more."""
-        several = any(kind.alternatives() for kind, _ in self._whole)
-        return not several and self._job.tight and self.by_line(_PROBE)[1]
-
-    def first(self, epsilons: tuple[float, ...]) -> list[float]:
-        """What costs least."""
-        return self.by_line(epsilons)[0] if self.has_line else self.roughly(epsilons)
-
-    def _at(self, epsilons: tuple[float, ...]) -> list[float]:
-        if self.has_line and self.by_line(epsilons)[1]:
-            return self.by_line(epsilons)[0]
-        return self._all(EXACTLY, epsilons)
-
-    def _all(self, settings: Settings, epsilons: tuple[float, ...]) -> list[float]:
+    def _at(self, settings: Settings, epsilons: tuple[float, ...]) -> list[float]:
         return [*map(float, delta_of(self._job, np.array(epsilons), self._relation, settings))]
 
     def _roughly(self, epsilons: tuple[float, ...]) -> list[float]:
         return [roughly("delta", self._job, epsilon, self._relation) for epsilon in epsilons]
 
     def _by_line(self, epsilons: tuple[float, ...]) -> tuple[list[float], bool]:
-        line = Contour.of(self._whole, self._relation)
-        try:
-            reading, is_all = line.read_cell(0, np.array(epsilons), DELTA, only_upper=True)
-        except OutOfReachError:
-            return [math.inf] * len(epsilons), False
-        return reading.upper.tolist(), bool(is_all.all())
+        with suppress(OutOfReachError):
+            if not any(kind.alternatives() for kind, _ in self._whole):
+                line = Contour.of(self._whole, self._relation)
+                reading, is_all = line.read_cell(0, np.array(epsilons), DELTA, only_upper=True)
+                return reading.upper.tolist(), self._job.tight and bool(is_all.all())
+        return [math.inf] * len(epsilons), False
 
 
 def _largest(deltas: _Deltas, fpr: float) -> float:
     """The smallest upper bound of the true-positive rate over epsilon: of steep lines, and of flat ones left of 0.
 
     Each rate is searched by itself, so that its bits do not depend on the others.  Whatever is tried is a bound: what
-    says where to try next need not be proved.
+    says where to try next need not be proved.  First by what costs least.
     """
-    first, search = _Search(deltas.first, fpr), _Search(deltas.at, fpr)
+    has_line = deltas.by_line((_TRIED[3],))[1]
+    first = _Search((lambda epsilons: deltas.by_line(epsilons)[0]) if has_line else deltas.roughly, fpr)
+    search = _Search(deltas.at, fpr)
     if first.found():
         near = first.refined()
-        if deltas.has_line and deltas.by_line(tuple(sorted({abs(epsilon) for epsilon in near})))[1]:
+        if has_line and deltas.by_line(tuple(sorted(set(map(abs, near)))))[1]:
             return first.best
-        near = first.around()
-        if not deltas.by_line((abs(near[len(near) // 2]),))[1]:
+        if not deltas.by_line((abs(first.lowest),))[1]:
             search.deltas_at = deltas.off_line
-        search.ask(near)
-    is_begun = all(delta < 1.0 for _, _, delta in first.known.values())  # it knew something everywhere
-    if (is_begun and search.says_something) or search.found():
+        search.ask([first.lowest, 0.98 * first.lowest, 1.02 * first.lowest])
+    if search.says_something or search.found():
         search.refined()
     return min(first.best, search.best)
 
@@ -138,6 +121,8 @@ class _Search:
 
     def __init__(self, deltas_at: _DeltasAt, fpr: float) -> None:
         self.deltas_at, self.fpr = deltas_at, fpr
+        self.last = min(_TRIED[-1], -math.log(max(fpr, 1e-320)))
+        """Beyond, everything is hit."""
         self.is_steep = True
         self.known: dict[float, tuple[float, float, float]] = {}
         """Of what was tried: both rates, and delta."""
@@ -159,13 +144,13 @@ class _Search:
 
     def ask(self, epsilons: Iterable[float]) -> None:
         """Try those that may say something, and are not known."""
-        new = [e for e in epsilons if abs(e) <= _TRIED[-1] and math.exp(e) * self.fpr < 1.0 and e not in self.known]
-        if at := tuple(sorted({abs(epsilon) for epsilon in new})):
-            deltas = dict(zip(at, self.deltas_at(at), strict=True))
-            for epsilon in new:
-                delta = min(deltas[abs(epsilon)], 1.0)
-                both = _rates(np.array(delta), np.array(epsilon), self.fpr)
-                self.known[epsilon] = float(both[0]), float(both[1]), delta
+        new = sorted({epsilon for epsilon in epsilons if -_TRIED[-1] <= epsilon <= self.last} - self.known.keys())
+        at = tuple(sorted(set(map(abs, new))))
+        deltas = dict(zip(at, self.deltas_at(at) if at else [], strict=True))
+        for epsilon in new:
+            delta = min(deltas[abs(epsilon)], 1.0)
+            both = _rates(np.array(delta), np.array(epsilon), self.fpr)
+            self.known[epsilon] = float(both[0]), float(both[1]), delta
 
     def odds(self, epsilon: float) -> float:
         """What rises with the true-positive rate, and keeps the digits of the smaller rate."""
@@ -193,7 +178,7 @@ class _Search:
     def refined(self) -> list[float]:
         """Try what is better; the epsilons at last that show that nothing is."""
         is_sure = False
-        for _ in range(_TURNS):
+        for _ in range(30):
             best, kind, e, rate = self._so_far()
             at = e.index(best)
             low, high = self._between(e, at)
@@ -201,24 +186,16 @@ class _Search:
             corner, least = _corner(np.array(e), rate, at, self.fpr, 1.0 - kind)
             foretold = _log_delta([(abs(one), self.known[one][2]) for one in e], at)
             following, guess = _lowest(foretold, low, high, self.fpr, kind)
-            is_corner, is_smooth = least >= enough, self.known[best][2] > 0.0 and guess >= enough
-            if (is_sure and (is_corner or is_smooth)) or high - low <= _GOOD:
+            is_corner = least >= enough
+            is_done = is_corner or (self.known[best][2] > 0.0 and guess >= enough)
+            if (is_sure and is_done) or high - low <= _GOOD:
                 break
             beyond = corner + math.copysign(1e-14 * (1.0 + abs(corner)), corner)  # delta has its corner, too
-            tried = [beyond * (1.0 + away) for away in (_BESIDE if is_corner else _BESIDE[:1])]
-            if not is_corner:
-                tried += [following, *np.linspace(low, best, 4).tolist(), *np.linspace(best, high, 4).tolist()]
+            sides = np.linspace(low, best, 4).tolist() + np.linspace(best, high, 4).tolist()
+            tried = [beyond * (1.0 + away) for away in _BESIDE] + [following, *sides] * (not is_corner)
             self.ask(one for one in tried if low < one < high)
             is_sure = is_corner or self._is_right(following, foretold)
         return [epsilon for epsilon in self.known if e[max(at - 2, 0)] <= epsilon <= e[min(at + 2, len(e) - 1)]]
-
-    def around(self) -> list[float]:
-        """The best epsilon, and on either side the next one that is clearly worse: where to look more closely."""
-        best, kind, e, rate = self._so_far()
-        worse = self.known[best][kind] * (1.0 - 2.0 * kind) + 1e-3 * self.known[best][kind]
-        far = [epsilon for epsilon, value in zip(e, rate.tolist(), strict=True) if value > worse]
-        at = bisect_left(far, best)
-        return [*far[max(at - 1, 0) : at], best, *far[at : at + 1]]
 
     def _so_far(self) -> tuple[float, int, list[float], Cells]:
         """The best epsilon, which rate is small there, all epsilons that are told apart from it, and their rates."""
@@ -232,7 +209,7 @@ class _Search:
         near = 0.01 * abs(e[at])  # a search that has come to a place goes on to the next one
         low = e[at - 1] if at else _PLACES[bisect_left(_PLACES, e[at] - near) - 1]
         high = (e[at + 1 :] or [*_PLACES, math.inf][bisect_right(_PLACES, e[at] + near) :])[0]
-        return max(low, -_TRIED[-1]), min(high, _TRIED[-1], -math.log(max(self.fpr, 1e-320)))
+        return max(low, -_TRIED[-1]), min(high, self.last)
 
     def _is_right(self, epsilon: float, foretold: Callable[[Cells], Cells]) -> bool:
         """Whether delta is what was foretold."""
