@@ -32,6 +32,8 @@ CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
 _HARDLY: Final = 30
 """Components far out are left out that have at most 10^-this weight, whatever is asked."""
+_RARE: Final = 1e-12
+"""Weight of a component that may be left out."""
 _NO_DATA: Final = columns(())
 
 
@@ -51,7 +53,9 @@ class CellJob(NamedTuple):
     """Noise, rate and count of one sampled Gaussian that a cell of the vectorised kernel can hold."""
     is_plain: bool = False
     near: Callable[[int], tuple[CellJob, float]] | None = None
-    """The job without components far out of at most 10^-this weight, and the chance that a step draws one of them."""
+    """The job without rare components of at most 10^-this weight, and the chance that a step draws one of them."""
+    below: CellJob | None = None
+    """Where some components are only known to be rare: the job that has none of these."""
     data: Data = _NO_DATA
     """Losses that are data, as the kernels take them."""
     is_mirrored: bool = True
@@ -66,11 +70,11 @@ class CellJob(NamedTuple):
 
 
 def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
-    """A pair without the components that are far out and hardly ever drawn, and their weight, on the heavier side: of P
-    on the right, of Q on the left, where the other side has none, so that the loss still increases."""
+    """A pair without the outer components that are hardly ever drawn, and their weight, on the heavier side: of P on the
+    right, of Q on the left, where the other side has none, so that the loss still increases."""
     sides, lost, most = [], 0.0, 10.0**-hardly
-    # of which little is left out, from 30 standard deviations on
-    far = (30.0 if hardly == _HARDLY else 6.0) * pair.noise
+    # whatever is asked, none is left out that is near
+    far = 30.0 * pair.noise if hardly == _HARDLY else 0.0
     for side, other, out in ((pair.p, pair.q, 1.0), (pair.q, pair.p, -1.0)):
         gone, shared, kept = 0.0, {mean for _, mean in other}, list(side)
         kept.sort(key=itemgetter(1), reverse=out < 0.0)  # by mean
@@ -81,8 +85,11 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
     return pair._replace(p=sides[0], q=sides[1]), lost
 
 
-def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:
-    """The job of these mixtures and losses, how often each."""
+def job_of(
+    mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = (), below: Iterable[_Times] | None = None
+) -> CellJob:
+    """The job of these mixtures and losses, how often each; `below`: the mixtures without what is only known to be rare
+    of them."""
     table = _merged(mixtures, data)
     count, noise, *_, weight, mean = given = _columns(table)
     job = CellJob(
@@ -91,13 +98,20 @@ def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()
         is_plain=all(pair.is_plain for pair, _ in table),
         steps=float(count.sum()),
     )
-    if any(_near(pair, _HARDLY)[1] > 0.0 for pair, _ in table) or any(pieces.parts for pieces, _ in data):
+    if any(_has_rare(pair) for pair, _ in table) or any(pieces.parts for pieces, _ in data):
         job = job._replace(near=cache(partial(_without, table, data)))
+    if below is not None:
+        job = job._replace(below=job_of(below, data))
     if data:
         return _with_data(job, data, 0.0 if table else spacing_of(data))
     if len(table) == 1 and table[0][0].is_sampled:
         return job._replace(alone=(noise / mean, weight, count))
     return job
+
+
+def _has_rare(pair: Mixture) -> bool:
+    """Whether components may be left out."""
+    return any(len(side) > 2 and min(side)[0] <= _RARE for side in (pair.p, pair.q))
 
 
 def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:
@@ -216,23 +230,33 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
 def _without_far(
     job: CellJob, near: Callable[[int], tuple[CellJob, float]], target: Cells, what: Quantity, directions: Directions
 ) -> Reading:
-    """Bounds by the components that do not reach far out; by all of them, where these are not tight."""
+    """Bounds by the components that are not rare; by all of them, where these are not tight."""
     out, digits = Reading.nothing(target[0], what), np.full(target[0].shape, _HARDLY)
     if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
-        least = np.maximum(target[0] * 1e-10 / job.steps, 10.0**-_HARDLY)  # a small part of delta
+        least = np.maximum(target[0] * 1e-11 / job.steps, 10.0**-_HARDLY)  # a small part of delta
         digits = np.ceil(-np.log10(least)).astype(np.int64)
     is_all = np.zeros(digits.shape, dtype=np.bool_)
     for hardly in np.unique(digits).tolist():
         at = np.flatnonzero(digits == hardly)
         few, lost = near(hardly)
-        is_all[at] = lost == 0.0
-        out.put(at, _by_near(few, lost, target[:, at], what, directions))
+        if job.below is None or _is_same(few, job.below, hardly):
+            is_all[at] = lost == 0.0
+            out.put(at, _by_near(few, lost, target[:, at], what, directions))
     left = np.flatnonzero((out.status != Status.TIGHT) & ~is_all)
     if left.size:
         found, before = _read(job, target[:, left], what, directions), out.take(left)
+        if job.below is not None:
+            found = found._replace(lower=_read(job.below, target[:, left], what, directions).lower)
         lower, upper = meet(np.maximum(found.lower, before.lower), found.upper, before.upper)
-        out.put(left, Reading(lower, upper, np.minimum(found.status, status_within(lower, upper, what))))
+        near_by, codes = status_within(lower, upper, what), found.status
+        out.put(left, Reading(lower, upper, near_by if job.below is not None else np.minimum(codes, near_by)))
     return out
+
+
+def _is_same(few: CellJob, below: CellJob, hardly: int) -> bool:
+    """Whether what is left out has all that is only known to be rare."""
+    known = below.near(hardly)[0] if below.near else below
+    return all(map(np.array_equal, few.columns, known.columns))
 
 
 def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions) -> Reading:

@@ -91,10 +91,17 @@ class Contour:
     @cached
     @within_reach(False)
     def is_apart(self) -> bool:
-        """Whether some losses are known by two pairs, one from above and one from below."""
+        """Whether some losses are known by two pairs, one from above and one from below, that differ by more than rare
+        components."""
+        return any(not _is_nearly_one(pair) for pair in self._apart)
+
+    @cached
+    def _apart(self) -> list[Apart]:
+        """Losses that are known by two pairs."""
         if self._columns is not None:
-            return False
-        return any(isinstance(self.pair(mechanism), Apart) for cell in self._cells for mechanism, _ in cell)
+            return []
+        pairs = (self.pair(mechanism) for cell in self._cells for mechanism, _ in cell)
+        return [pair for pair in pairs if isinstance(pair, Apart)]
 
     @kept_by_argument
     def pair(self, mechanism: Mechanism) -> Pair | None:
@@ -145,7 +152,8 @@ class Contour:
     def _job(self, cell: int, *, below: bool = False) -> CellJob:
         """One cell as the kernels read it; below: with pairs from below, where there are two."""
         if (cell, below) not in self._made:
-            self._made[cell, below] = self._steps() or job_of(*self._losses(cell, below))
+            rest = self._losses(cell, below=True)[0] if self._apart and not self.is_apart else None
+            self._made[cell, below] = self._steps() or job_of(*self._losses(cell, below), rest)
         return self._made[cell, below]
 
     def _steps(self) -> CellJob | None:
@@ -230,6 +238,15 @@ def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cel
     if not mixtures or any(len(one.atoms) > 8 for one, _ in data):
         raise OutOfReachError("a line takes long for a curve, or does not know it better than the losses")
     return line.read_cell(0, epsilon, DELTA, way=kernel_directions(direction))[0][:2]
+
+
+def _is_nearly_one(pair: Apart) -> bool:
+    """Whether both are one mixture, of which some components are only known to be rare."""
+    above, below = pair.above.as_mixture(), pair.below.as_mixture()
+    if above is None or below is None:
+        return False
+    sides = zip(above[1:], below[1:], strict=True)
+    return above.noise == below.noise and all(own[: len(less)] == less for own, less in sides)
 
 
 def _is_narrow(reading: Reading) -> bool:
