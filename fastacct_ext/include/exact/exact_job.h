@@ -81,7 +81,7 @@ FA_FUNC void fa_capped_begin(fa_cap_work *capped, int n_blocks, int is_add)
 {
     (void)fa_cap_job_clear(&capped->job, n_blocks);
     capped->job.is_add = is_add;
-    capped->anchor = 0.0;
+    capped->anchor = capped->near = 0.0;
     capped->certified = 0;
 }
 
@@ -274,7 +274,7 @@ FA_FUNC void fa_set_wall(fa_cap_work *work, int walled)
     if (work->job.walled == walled)
         return;
     work->job.walled = walled;
-    work->anchor = 0.0;
+    work->anchor = work->near = 0.0;
     for (b = 0; b < work->job.n; b++) {
         work->job.blocks[b].walled = 0;
         work->job.blocks[b].deep = 0.0;
@@ -308,8 +308,11 @@ FA_INLINE int fa_is_narrow_eps(fa_interval r) { return r.upper < INFINITY && r.u
 /* eps by the capped line */
 FA_INLINE int fa_capped_eps(fa_cap_work *capped, double log_delta, fa_interval *out)
 {
-    return fa_cap_is_shared(&capped->job) ? fa_cap_eps_anchored(capped, log_delta, out)
-                                          : fa_cap_eps(capped, log_delta, out);
+    const fa_cap_job *job = &capped->job;
+    if (fa_cap_is_shared(job) && !fa_cap_is_seldom(job))
+        return fa_cap_eps_anchored(capped, log_delta, out);
+    return job->data + job->mixtures > 0 && !job->walled ? fa_cap_eps_near(capped, log_delta, out)
+                                                         : fa_cap_eps(capped, log_delta, out);
 }
 
 /* log delta by the capped line, and its slope */
