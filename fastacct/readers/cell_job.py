@@ -19,6 +19,7 @@ from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached, kept_by_argument
+from fastacct.losses.loss import Apart, Pair
 from fastacct.losses.mixture import LEAST_NOISE, Mixture
 from fastacct.losses.panels import without
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
@@ -33,8 +34,6 @@ CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
 _HARDLY: Final = 30
 """Components far out are left out that have at most 10^-this weight, whatever is asked."""
-_RARE: Final = 1e-12
-"""Weight of a component that may be left out."""
 _NO_DATA: Final = cache(partial(columns, ()))
 
 
@@ -84,11 +83,10 @@ class _Near:
     @kept_by_argument
     def __call__(self, hardly: int) -> tuple[CellJob, float]:
         """The job without what has at most 10^-this weight, and the chance that a step draws of it."""
-        counts = [float(n) for _, n in self._table]
-        trimmed = [(pair, gone, n) for (pair, gone), n in zip(self.pairs(hardly), counts, strict=True)]
+        trimmed = [(*part, float(n)) for part, (_, n) in zip(self.pairs(hardly), self._table, strict=True)]
         fewer = [(*without(pieces, 10.0**-hardly), n) for pieces, n in self._data]
         lost = math.fsum(n * gone for _, gone, n in (*trimmed, *fewer)) * (1.0 + 8.0 * ROUNDING)
-        mixed = ((pair, n) for pair, _, n in trimmed if not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1)
+        mixed = [(pair, n) for pair, _, n in trimmed if _is_release(pair)]
         job = job_of(mixed, [(pieces, n) for pieces, _, n in fewer])
         return job._replace(shift=job.shift + 2.0 * lost, near=None), lost
 
@@ -102,8 +100,13 @@ class _Near:
         return job_of(self._table, self._data)
 
 
+def _is_release(pair: Mixture) -> bool:
+    """Whether something is left of a pair: not one Gaussian against itself."""
+    return not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1
+
+
 def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
-    """A pair without the outer components that are hardly ever drawn, and their weight, on the heavier side: of P on the
+    """A pair without outer components that are hardly ever drawn, and their weight, on the heavier side: of P on the
     right, of Q on the left, where the other side has none, so that the loss still increases."""
     sides, lost, most = [], 0.0, 10.0**-hardly
     # whatever is asked, none is left out that is near
@@ -133,8 +136,8 @@ def job_of(
     )
     if any(_has_rare(pair) for pair, _ in table) or any(pieces.parts for pieces, _ in data):
         job = job._replace(near=_Near(table, data))
-    if below is not None:
-        job = job._replace(below=_Near(_merged(below, data), data))
+    if job.near and below is not None and (less := _merged(below, data)) != table:
+        job = job._replace(below=_Near(less, data))
     if data:
         return _with_data(job, data, 0.0 if table else spacing_of(data))
     if len(table) == 1 and table[0][0].is_sampled:
@@ -144,7 +147,17 @@ def job_of(
 
 def _has_rare(pair: Mixture) -> bool:
     """Whether components may be left out."""
-    return any(len(side) > 1 and min(side)[0] <= _RARE for side in (pair.p, pair.q))
+    return any(len(side) > 1 and min(side)[0] <= 1e-12 for side in (pair.p, pair.q))
+
+
+def is_one(pair: Pair | None) -> bool:
+    """Whether losses are known by one pair, or by two of one mixture, of which some components are known to be rare."""
+    if not isinstance(pair, Apart):
+        return True
+    above, below = pair.above.as_mixture(), pair.below.as_mixture()
+    if above is None or below is None or above.noise != below.noise:
+        return False
+    return all(own[: len(less)] == less for own, less in zip(above[1:], below[1:], strict=True))
 
 
 def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:

@@ -23,7 +23,7 @@ from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
-from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, job_of, read_run
+from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, is_one, job_of, read_run
 from fastacct.readers.infinite import read_whole
 from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, Reading, status_within
 from fastacct.readers.reach import within_reach
@@ -91,17 +91,8 @@ class Contour:
     @cached
     @within_reach(False)
     def is_apart(self) -> bool:
-        """Whether some losses are known by two pairs, one from above and one from below, that differ by more than rare
-        components."""
-        return any(not _is_nearly_one(pair) for pair in self._apart)
-
-    @cached
-    def _apart(self) -> list[Apart]:
-        """Losses that are known by two pairs."""
-        if self._columns is not None:
-            return []
-        pairs = (self.pair(mechanism) for cell in self._cells for mechanism, _ in cell)
-        return [pair for pair in pairs if isinstance(pair, Apart)]
+        """Whether some losses are known by two pairs, one from above and one from below, with other than rare parts."""
+        return self._columns is None and any(not is_one(self.pair(m)) for cell in self._cells for m, _ in cell)
 
     @kept_by_argument
     def pair(self, mechanism: Mechanism) -> Pair | None:
@@ -152,7 +143,7 @@ class Contour:
     def _job(self, cell: int, *, below: bool = False) -> CellJob:
         """One cell as the kernels read it; below: with pairs from below, where there are two."""
         if (cell, below) not in self._made:
-            rest = self._losses(cell, below=True)[0] if self._apart and not self.is_apart else None
+            rest = None if self.is_apart else self._losses(cell, below=True)[0]
             self._made[cell, below] = self._steps() or job_of(*self._losses(cell, below), rest)
         return self._made[cell, below]
 
@@ -238,15 +229,6 @@ def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cel
     if not mixtures or any(len(one.atoms) > 8 for one, _ in data):
         raise OutOfReachError("a line takes long for a curve, or does not know it better than the losses")
     return line.read_cell(0, epsilon, DELTA, way=kernel_directions(direction))[0][:2]
-
-
-def _is_nearly_one(pair: Apart) -> bool:
-    """Whether both are one mixture, of which some components are only known to be rare."""
-    above, below = pair.above.as_mixture(), pair.below.as_mixture()
-    if above is None or below is None:
-        return False
-    sides = zip(above[1:], below[1:], strict=True)
-    return above.noise == below.noise and all(own[: len(less)] == less for own, less in sides)
 
 
 def _is_narrow(reading: Reading) -> bool:

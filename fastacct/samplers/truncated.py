@@ -61,7 +61,7 @@ def truncation(rate: float, at_most: int, records: int) -> Truncation:
 
 
 def _tails(records: int, rate: float, at_most: int) -> tuple[Decimal, Decimal, Decimal]:
-    """P[Bin(n - 1, p) >= B], P[Bin(n - 1, p) < B] and P[Bin(n, p) > B], 0 < p < 1, by the smaller side of the first two.
+    """P[Bin(n - 1, p) >= B], P[Bin(n - 1, p) < B] and P[Bin(n, p) > B], 0 < p < 1, by the smaller of the first two.
 
     Of n draws more than B are taken if more than B of n - 1 are, or B of them and the last one.
     """
@@ -77,29 +77,34 @@ def _tails(records: int, rate: float, at_most: int) -> tuple[Decimal, Decimal, D
 
 
 def _ratios(n: int, some: int, others: int, k: int) -> Decimal:
-    """P[Bin(n, p) > k] over P[Bin(n, p) = k], p/(1 - p) = some/others, k at least about n p: whole numbers of 2^-240."""
-    one = 1 << 240
-    total, term, limit = 0, one, n if n - k < _MOST_TERMS else k + _MOST_TERMS
-    for start in range(k, limit, 16):
-        for place in range(start, min(start + 16, limit)):
+    """P[Bin(n, p) > k] over P[Bin(n, p) = k], p/(1 - p) = some/others, k >= n p or about, in whole numbers of 2^-239 of
+    its first term or less."""
+    one = 1 << (240 + max(0, (others * (k + 1)).bit_length() - (some * max(n - k, 1)).bit_length()))
+    total, term = 0, one
+    for start in range(k, min(n, k + _MOST_TERMS), 16):
+        for place in range(start, min(start + 16, n)):
             term = term * ((n - place) * some) // ((place + 1) * others)
             total += term
         ratio = (n - start) * some / ((start + 1) * others)  # of what is left to the last term it is less than this
-        if ratio < 1.0 and term * ratio <= 1e-30 * (1.0 - ratio) * (one + total):
+        if ratio < 1.0 and term / total * ratio <= 1e-30 * (1.0 - ratio):
             return Decimal(total) / one
-        if start == k and k + _MOST_TERMS < n and _is_far(n, some, others, k + _MOST_TERMS, k):
-            break  # known before the first of so many
-    if limit == n:
-        return Decimal(total) / one
-    raise ValueError(
-        f"at_most and records are too large: about {n * some / (some + others):.3g} records are drawn; allowed: 1e9"
-    )
+        if start == k and _is_far(n, some, others, k):
+            raise _too_large(n, some / (some + others))
+    if n - k > _MOST_TERMS:
+        raise _too_large(n, some / (some + others))
+    return Decimal(total) / one
 
 
-def _is_far(n: int, some: int, others: int, k: int, first: int) -> bool:
-    """Whether P[Bin(n, p) = k] is more than 1e-30 of that of the `first` number."""
+def _too_large(n: int, p: float) -> ValueError:
+    return ValueError(f"at_most and records are too large: about {n * p:.3g} records are drawn; allowed: 1e9")
+
+
+def _is_far(n: int, some: int, others: int, k: int) -> bool:
+    """Whether the last of so many terms is more than 1e-30 of the k-th: known before the others."""
+    if k + _MOST_TERMS >= n:
+        return False
     p, q = (Decimal(part) / (some + others) for part in (some, others))
-    return _mass(n, p, k, q) > Decimal(10) ** -30 * _mass(n, p, first, q)
+    return _mass(n, p, k + _MOST_TERMS, q) > Decimal(10) ** -30 * _mass(n, p, k, q)
 
 
 def _mass(n: int, p: Decimal, k: int, q: Decimal | None = None) -> Decimal:

@@ -234,16 +234,6 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
            fa_cap_add_bound(&e->capped[0].job, &e->capped[0].line, eps, log_delta) <= log_delta;
 }
 
-/* whether eps of direction add is at most `eps`, of losses that are data, by one line: where both are near, it need not
- * be as good as an answer */
-FA_FUNC int fa_add_is_soon_below(fa_exact *e, double eps, double log_delta)
-{
-    fa_cap_work *work = e->capped + 1;
-    return e->n_data > 0 && eps < INFINITY && work->job.n > 0 && !fa_is_one_step(e) &&
-           !(fa_flat_is_for(&work->job) && fa_flat_fallen(&work->job) < FA_FLAT_FALLEN) &&
-           fa_cap_is_below(work, log_delta, eps);
-}
-
 FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
 {
     fa_interval r = {-INFINITY, 0.0}, add;

@@ -6,7 +6,8 @@
 
 #include "capped_place.h"
 
-#define FA_FLOOR_PART  0.05 /* of the range of means, at least, that decides how wide a floor's window is */
+#define FA_FLOOR_PART  0.2  /* of the range of means, at least, that decides how wide a floor's window is, ... */
+#define FA_FLOOR_SHARP 0.1  /* ... where it is less than so many standard deviations, and up to these */
 #define FA_PIECES_ROOM 12.0 /* widths between a floor and losses near 0, of losses that are data */
 #define FA_WALL_FEW    3.0  /* steps times noise up to which a walled job has a floor at once */
 #define FA_WALL_APART  20.0 /* what floors next to the caps may cost, over what is left out below them */
@@ -21,12 +22,14 @@ FA_INLINE double fa_cap_lift(const fa_cap_job *job, double eps)
     return eps + 0.5 * job->mu2 + least;
 }
 
-/* width of a floor's window of at least 0.35 in the loss: a mixture's unit of length is the widest range of its means, of
+/* width of a floor's window, about 0.35 in the loss: a mixture's unit of length is the widest range of its means, of
  * which those of the losses there may be a small part */
 FA_INLINE double fa_cap_floor_width(const fa_cap_block *block, double floor)
 {
-    return 0.35 * block->sigma * block->sigma /
-           (block->pair->n_p > 1 ? fa_max(FA_FLOOR_PART, fa_cap_posterior(block, floor)) : 1.0);
+    double s = block->sigma, width = 0.35 * s * s;
+    if (block->pair->n_p > 1 && width < FA_FLOOR_SHARP * s)
+        width = fa_min(width / fa_max(FA_FLOOR_PART, fa_cap_posterior(block, floor)), FA_FLOOR_SHARP * s);
+    return width;
 }
 
 /* floors where a step brings `ratio` times what has to be brought, or none (ratio = 0) */

@@ -31,18 +31,6 @@ FA_FUNC int fa_pieces_is_two_sided(const fa_pieces *law)
     return any;
 }
 
-/* about how likely it is that a record takes part in a step: of Gaussian panels; 1 of other losses */
-FA_FUNC double fa_pieces_taken(const fa_pieces *law)
-{
-    double sum = law->table.n_panels > 0 || law->smooth.step > 0.0 ? 1.0 : 0.0;
-    int i;
-    for (i = 0; i < law->n_panels; i++) {
-        const fa_panel *p = law->panels + i;
-        sum += p->curve > 0.0 ? p->rate * exp(fa_min(0.0, p->log_density + FA_LOG_SQRT_2PI - 0.5 * log(p->curve))) : 1.0;
-    }
-    return sum;
-}
-
 /* about the mean square of the losses, or more */
 FA_FUNC double fa_pieces_spread(const fa_pieces *law)
 {

@@ -20,8 +20,8 @@ typedef struct {
     double size, turn;
 } fa_path_part;
 
-/* What all paths of a panel have: arches between cuts, A' and -B' there, and the ratios q e^x and q e^y of the sample to
- * the rest.  Above a floor they stay on the real line up to the cut `start`, where losses are negative, and go up there */
+/* What all paths of a panel have: arches between cuts, A' and -B' there, and q e^x and q e^y.  Above a floor they stay
+ * on the real line up to the cut `start`, where losses are negative, and go up there */
 typedef struct {
     const fa_panel *panel;
     double cut[FA_ARCHES + 1], of[FA_ARCHES + 1], back[FA_ARCHES + 1], grown[FA_ARCHES + 1], fallen[FA_ARCHES + 1];
@@ -85,7 +85,8 @@ FA_FUNC double fa_path_size(const fa_panel *p, double v, const fa_arch *arch, do
 FA_INLINE double fa_path_clear(const fa_panel *p, double of_left, double of_right, double back_left, double back_right,
                                double y)
 {
-    return p->rate < 1.0 ? fa_min(fa_sample_clear(of_left, of_right, y), fa_sample_clear(back_right, back_left, y)) : 0.0;
+    double of = fa_sample_clear(of_left, of_right, y), back = fa_sample_clear(back_right, back_left, y);
+    return p->rate < 1.0 ? fa_min(of, back) : 0.0;
 }
 
 /* up from the real line at a cut, where nothing falls; |Im A| <= y A'/cos(y/2) */
@@ -99,8 +100,8 @@ FA_FUNC fa_path_part fa_path_up(const fa_path_base *b, double v, int at, double 
                           0.0};
 }
 
-/* all parts of a panel on one path, between whose points y falls and Im A grows.  It goes up no further than the floor's
- * window lets it */
+/* all parts of a panel on one path, between whose points y falls and Im A grows.  It goes up no further than the
+ * floor's window lets it */
 FA_FUNC void fa_panel_path(const fa_path_base *b, double v, double y, double most, const fa_edges *edges,
                            fa_path_part *out)
 {
@@ -115,7 +116,8 @@ FA_FUNC void fa_panel_path(const fa_path_base *b, double v, double y, double mos
     out[FA_ARCHES + 1] = fa_path_up(b, v, FA_ARCHES, at.y[FA_ARCHES], edges);
     FA_PRAGMA(omp simd)
     for (k = 0; k < FA_ARCHES; k++) {
-        double height = k < start ? 0.0 : at.y[k], length = b->cut[k + 1] - b->cut[k] + (k < start ? 0.0 : height - at.y[k + 1]);
+        double height = k < start ? 0.0 : at.y[k], falls = k < start ? 0.0 : height - at.y[k + 1],
+               length = b->cut[k + 1] - b->cut[k] + falls;
         log_length[k] = fa_log_v(fa_max(length, 1e-300));
         clear[k] = fa_path_clear(p, b->of[k], b->of[k + 1], b->back[k], b->back[k + 1], height);
     }

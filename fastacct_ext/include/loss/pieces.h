@@ -123,6 +123,19 @@ FA_INLINE double fa_panel_sees(const fa_panel *p, double v, int is_flipped)
     return (p->turned != 0.0) != is_flipped ? 1.0 - v : v;
 }
 
+/* about how likely it is that a record takes part in a step: of Gaussian panels; 1 of other losses */
+FA_FUNC double fa_pieces_taken(const fa_pieces *law)
+{
+    double sum = law->table.n_panels > 0 || law->smooth.step > 0.0 ? 1.0 : 0.0;
+    int i;
+    for (i = 0; i < law->n_panels; i++) {
+        const fa_panel *p = law->panels + i;
+        double mass = p->log_density + FA_LOG_SQRT_2PI - 0.5 * log(p->curve);
+        sum += p->curve > 0.0 ? p->rate * exp(fa_min(0.0, mass)) : 1.0;
+    }
+    return sum;
+}
+
 /* the least and the largest loss */
 FA_FUNC double fa_pieces_end(const fa_pieces *law, int largest)
 {
@@ -194,11 +207,10 @@ FA_FUNC void fa_arches_of(const fa_panel *p, int n, const double *cut, fa_arch *
         x[n + 1 + i] = 0.5 * (cut[i] + cut[i + 1]);
     fa_log_samples(p->rate, 2 * n + 1, x, value, slope);
     memcpy(of, slope, sizeof(double) * (size_t)(n + 1));
-    for (i = 0; i < n; i++)
-        out[i] = (fa_arch){cut[i],
-                           cut[i + 1],
-                           {value[i] + p->shift, value[i + 1] + p->shift, value[n + 1 + i] + p->shift, slope[n + 1 + i]},
-                           {0.0, 0.0, 0.0, 0.0}};
+    for (i = 0; i < n; i++) {
+        double low = value[i] + p->shift, high = value[i + 1] + p->shift, middle = value[n + 1 + i] + p->shift;
+        out[i] = (fa_arch){cut[i], cut[i + 1], {low, high, middle, slope[n + 1 + i]}, {0.0, 0.0, 0.0, 0.0}};
+    }
     memset(back, 0, sizeof(double) * (size_t)(n + 1));
     if (!(p->replaced > 0.0))
         return;
