@@ -291,7 +291,7 @@ def _without_far(job: CellJob, near: _Near, target: Cells, what: Quantity, direc
 
 def _digits(delta: float, steps: float) -> int:
     """Of the weight of components that are a small part of delta in all steps."""
-    return math.ceil(-math.log10(max(delta * 1e-11 / steps, 10.0**-_HARDLY)))
+    return math.ceil(-math.log10(max(delta * 1e-10 / steps, 10.0**-_HARDLY)))
 
 
 def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions) -> Reading:
