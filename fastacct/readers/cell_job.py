@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import ROUNDING, Cells
+from fastacct.core.kept import cached, kept_by_argument
+from fastacct.losses.loss import Apart, Pair
 from fastacct.losses.mixture import LEAST_NOISE, Mixture
 from fastacct.losses.panels import without
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
@@ -32,7 +34,7 @@ CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
 _HARDLY: Final = 30
 """Components far out are left out that have at most 10^-this weight, whatever is asked."""
-_NO_DATA: Final = columns(())
+_NO_DATA: Final = cache(partial(columns, ()))
 
 
 _Columns = tuple[Cells, Cells, NDArray[np.int32], NDArray[np.int32], Cells, Cells]
@@ -50,9 +52,11 @@ class CellJob(NamedTuple):
     alone: Run | None = None
     """Noise, rate and count of one sampled Gaussian that a cell of the vectorised kernel can hold."""
     is_plain: bool = False
-    near: Callable[[int], tuple[CellJob, float]] | None = None
-    """The job without components far out of at most 10^-this weight, and the chance that a step draws one of them."""
-    data: Data = _NO_DATA
+    near: _Near | None = None
+    """The job without rare components of at most 10^-this weight, and the chance that a step draws one of them."""
+    below: _Near | None = None
+    """Where some components are only known to be rare: the job that has none of these."""
+    data: Callable[[], Data] = _NO_DATA
     """Losses that are data, as the kernels take them."""
     is_mirrored: bool = True
     """Whether each of these is its own mirror image."""
@@ -65,12 +69,48 @@ class CellJob(NamedTuple):
     """What only one distribution of a pair has, and how often."""
 
 
+class _Near:
+    """A job without rare components, and the job itself; made on demand."""
+
+    def __init__(self, table: Sequence[_Times], data: Sequence[tuple[Pieces, float]]) -> None:
+        self._table, self._data = table, data
+
+    @kept_by_argument
+    def pairs(self, hardly: int) -> list[tuple[Mixture, float]]:
+        """Mixtures without rare components, and the weight of these."""
+        return [_near(pair, hardly) for pair, _ in self._table]
+
+    @kept_by_argument
+    def __call__(self, hardly: int) -> tuple[CellJob, float]:
+        """The job without what has at most 10^-this weight, and the chance that a step draws of it."""
+        trimmed = [(*part, float(n)) for part, (_, n) in zip(self.pairs(hardly), self._table, strict=True)]
+        fewer = [(*without(pieces, 10.0**-hardly), n) for pieces, n in self._data]
+        lost = math.fsum(n * gone for _, gone, n in (*trimmed, *fewer)) * (1.0 + 8.0 * ROUNDING)
+        mixed = [(pair, n) for pair, _, n in trimmed if _is_release(pair)]
+        job = job_of(mixed, [(pieces, n) for pieces, _, n in fewer])
+        return job._replace(shift=job.shift + 2.0 * lost, near=None), lost
+
+    def is_like(self, other: _Near, hardly: int) -> bool:
+        """Whether the same is left of both."""
+        return [pair for pair, _ in self.pairs(hardly)] == [pair for pair, _ in other.pairs(hardly)]
+
+    @cached
+    def whole(self) -> CellJob:
+        """With all components."""
+        return job_of(self._table, self._data)
+
+
+def _is_release(pair: Mixture) -> bool:
+    """Whether something is left of a pair: not one Gaussian against itself."""
+    return not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1
+
+
 def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
-    """A pair without the components that are far out and hardly ever drawn, and their weight, on the heavier side: of P
-    on the right, of Q on the left, where the other side has none, so that the loss still increases."""
+    """A pair without outer components that are hardly ever drawn, and their weight, on the heavier side: of P on the
+    right, of Q on the left, where the other side has none, so that the loss still increases."""
     sides, lost, most = [], 0.0, 10.0**-hardly
-    # of which little is left out, from 30 standard deviations on
-    far = (30.0 if hardly == _HARDLY else 6.0) * pair.noise
+    # whatever is asked, none is left out that is near
+    far = 30.0 * pair.noise if hardly == _HARDLY else 0.0
     for side, other, out in ((pair.p, pair.q, 1.0), (pair.q, pair.p, -1.0)):
         gone, shared, kept = 0.0, {mean for _, mean in other}, list(side)
         kept.sort(key=itemgetter(1), reverse=out < 0.0)  # by mean
@@ -81,8 +121,11 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
     return pair._replace(p=sides[0], q=sides[1]), lost
 
 
-def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:
-    """The job of these mixtures and losses, how often each."""
+def job_of(
+    mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = (), below: Iterable[_Times] | None = None
+) -> CellJob:
+    """The job of these mixtures and losses, how often each; `below`: the mixtures without what is only known to be rare
+    of them."""
     table = _merged(mixtures, data)
     count, noise, *_, weight, mean = given = _columns(table)
     job = CellJob(
@@ -91,8 +134,10 @@ def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()
         is_plain=all(pair.is_plain for pair, _ in table),
         steps=float(count.sum()),
     )
-    if any(_near(pair, _HARDLY)[1] > 0.0 for pair, _ in table) or any(pieces.parts for pieces, _ in data):
-        job = job._replace(near=cache(partial(_without, table, data)))
+    if any(_has_rare(pair) for pair, _ in table) or any(pieces.parts for pieces, _ in data):
+        job = job._replace(near=_Near(table, data))
+    if job.near and below is not None and (less := _merged(below, data)) != table:
+        job = job._replace(below=_Near(less, data))
     if data:
         return _with_data(job, data, 0.0 if table else spacing_of(data))
     if len(table) == 1 and table[0][0].is_sampled:
@@ -100,10 +145,25 @@ def job_of(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = ()
     return job
 
 
+def _has_rare(pair: Mixture) -> bool:
+    """Whether components may be left out."""
+    return any(len(side) > 1 and min(side)[0] <= 1e-12 for side in (pair.p, pair.q))
+
+
+def is_one(pair: Pair | None) -> bool:
+    """Whether losses are known by one pair, or by two of one mixture, of which some components are known to be rare."""
+    if not isinstance(pair, Apart):
+        return True
+    above, below = pair.above.as_mixture(), pair.below.as_mixture()
+    if above is None or below is None or above.noise != below.noise:
+        return False
+    return all(own[: len(less)] == less for own, less in zip(above[1:], below[1:], strict=True))
+
+
 def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:
     """A job of mixtures with losses that are data, on a lattice of that spacing or on none."""
     return job._replace(
-        data=columns([(pieces.proper(), n) for pieces, n in data]),
+        data=cache(lambda: columns([(pieces.proper(), n) for pieces, n in data])),
         is_mirrored=all(pieces.is_mirrored for pieces, _ in data),
         steps=job.steps + sum(n for _, n in data),
         spacing=spacing,
@@ -133,16 +193,6 @@ def _columns(table: list[_Times]) -> _Columns:
     n_p, n_q = np.array([(len(m.p), len(m.q)) for m, _ in table], dtype=np.int32).reshape(-1, 2).T.copy()
     weight, mean = np.concatenate([np.zeros((0, 2)), *((*m.p, *m.q) for m, _ in table)]).T.copy()
     return count, noise, n_p, n_q, weight, mean
-
-
-def _without(table: list[_Times], data: Sequence[tuple[Pieces, float]], hardly: int) -> tuple[CellJob, float]:
-    """The job without what is far out and has at most 10^-this weight, and the chance that a step draws of it."""
-    trimmed = [(*_near(pair, hardly), float(n)) for pair, n in table]
-    fewer = [(*without(pieces, 10.0**-hardly), n) for pieces, n in data]
-    lost = math.fsum(n * gone for _, gone, n in (*trimmed, *fewer)) * (1.0 + 8.0 * ROUNDING)
-    mixed = ((pair, n) for pair, _, n in trimmed if not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1)
-    job = job_of(mixed, [(pieces, n) for pieces, _, n in fewer])
-    return job._replace(shift=job.shift + 2.0 * lost, near=None), lost
 
 
 def _least_sum(data: Sequence[tuple[Pieces, float]]) -> tuple[float, float]:
@@ -198,9 +248,13 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
     parts = job.columns[2] + job.columns[3]
     if float(parts @ parts.astype(float)) > 2.5e5:  # a target takes about 0.03 ms for each
         return Reading.nothing(target[0], what)
-    points, places = np.unique(target, return_inverse=True)
+    if target.size > 2:
+        points, places = np.unique(target, return_inverse=True)
+    else:  # the same, sooner
+        points = np.array(sorted(set(target.ravel().tolist())))
+        places = np.searchsorted(points, target)
     (up, down), out = places.reshape(target.shape), Reading.empty(points.size)
-    given, into = (*job.columns, job.data, points), (out.lower, out.upper, np.empty(points.size), out.status)
+    given, into = (*job.columns, job.data(), points), (out.lower, out.upper, np.empty(points.size), out.status)
     _kernels.exact_job(
         *given, *into, quantity=what, directions=directions, mirrored=job.is_mirrored, spacing=job.spacing
     )
@@ -213,26 +267,31 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
 # tells of (P, Q), too, and a lower bound of delta' is one of delta.
 
 
-def _without_far(
-    job: CellJob, near: Callable[[int], tuple[CellJob, float]], target: Cells, what: Quantity, directions: Directions
-) -> Reading:
-    """Bounds by the components that do not reach far out; by all of them, where these are not tight."""
-    out, digits = Reading.nothing(target[0], what), np.full(target[0].shape, _HARDLY)
-    if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
-        least = np.maximum(target[0] * 1e-10 / job.steps, 10.0**-_HARDLY)  # a small part of delta
-        digits = np.ceil(-np.log10(least)).astype(np.int64)
-    is_all = np.zeros(digits.shape, dtype=np.bool_)
-    for hardly in np.unique(digits).tolist():
-        at = np.flatnonzero(digits == hardly)
+def _without_far(job: CellJob, near: _Near, target: Cells, what: Quantity, directions: Directions) -> Reading:
+    """Bounds by the components that are not rare; by all of them, where these are not tight."""
+    # each target by itself, so that its bits do not depend on the others
+    digits = [_digits(one, job.steps) if what == EPSILON else _HARDLY for one in target[0].tolist()]
+    out, is_all = Reading.nothing(target[0], what), np.zeros(len(digits), dtype=np.bool_)
+    for hardly in sorted(set(digits)):
+        at = np.flatnonzero(np.array(digits) == hardly)
         few, lost = near(hardly)
-        is_all[at] = lost == 0.0
-        out.put(at, _by_near(few, lost, target[:, at], what, directions))
+        if job.below is None or near.is_like(job.below, hardly):
+            is_all[at] = lost == 0.0
+            out.put(at, _by_near(few, lost, target[:, at], what, directions))
     left = np.flatnonzero((out.status != Status.TIGHT) & ~is_all)
     if left.size:
         found, before = _read(job, target[:, left], what, directions), out.take(left)
+        if job.below is not None:
+            found = found._replace(lower=_read(job.below.whole, target[:, left], what, directions).lower)
         lower, upper = meet(np.maximum(found.lower, before.lower), found.upper, before.upper)
-        out.put(left, Reading(lower, upper, np.minimum(found.status, status_within(lower, upper, what))))
+        near_by, codes = status_within(lower, upper, what), found.status
+        out.put(left, Reading(lower, upper, near_by if job.below is not None else np.minimum(codes, near_by)))
     return out
+
+
+def _digits(delta: float, steps: float) -> int:
+    """Of the weight of components that are a small part of delta in all steps."""
+    return math.ceil(-math.log10(max(delta * 1e-10 / steps, 10.0**-_HARDLY)))
 
 
 def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions) -> Reading:

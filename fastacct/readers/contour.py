@@ -23,7 +23,7 @@ from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
-from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, job_of, read_run
+from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, is_one, job_of, read_run
 from fastacct.readers.infinite import read_whole
 from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, Reading, status_within
 from fastacct.readers.reach import within_reach
@@ -91,10 +91,8 @@ class Contour:
     @cached
     @within_reach(False)
     def is_apart(self) -> bool:
-        """Whether some losses are known by two pairs, one from above and one from below."""
-        if self._columns is not None:
-            return False
-        return any(isinstance(self.pair(mechanism), Apart) for cell in self._cells for mechanism, _ in cell)
+        """Whether some losses are known by two pairs, one from above and one from below, with other than rare parts."""
+        return self._columns is None and any(not is_one(self.pair(m)) for cell in self._cells for m, _ in cell)
 
     @kept_by_argument
     def pair(self, mechanism: Mechanism) -> Pair | None:
@@ -145,7 +143,8 @@ class Contour:
     def _job(self, cell: int, *, below: bool = False) -> CellJob:
         """One cell as the kernels read it; below: with pairs from below, where there are two."""
         if (cell, below) not in self._made:
-            self._made[cell, below] = self._steps() or job_of(*self._losses(cell, below))
+            rest = None if self.is_apart else self._losses(cell, below=True)[0]
+            self._made[cell, below] = self._steps() or job_of(*self._losses(cell, below), rest)
         return self._made[cell, below]
 
     def _steps(self) -> CellJob | None:

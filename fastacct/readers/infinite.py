@@ -29,12 +29,13 @@ def read_whole(
     most = math.fsum(n * max(own.p[1], own.q[1]) for own, n in job.lost)
     # deltas above this do not see that less than that is lost in all, and both directions are read at once
     unseen = np.asarray((most < 1e-250) & ((target > 1e-200) | (what != EPSILON)))
+    all_ways, above = partial(read_job, job, directions=directions, only_upper=only_upper), Change(gained=most)
+    if unseen.all():
+        return through(all_ways, both(target), what, above)
     reading = Reading.empty(target.size)
     if unseen.any():
-        all_ways = partial(read_job, job, directions=directions, only_upper=only_upper)
-        reading.put(unseen, through(all_ways, both(target[unseen]), what, Change(gained=most)))
-    if not unseen.all():
-        reading.put(~unseen, _by_directions(job, target[~unseen], what, directions))
+        reading.put(unseen, through(all_ways, both(target[unseen]), what, above))
+    reading.put(~unseen, _by_directions(job, target[~unseen], what, directions))
     return reading
 
 

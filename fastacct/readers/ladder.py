@@ -272,7 +272,8 @@ def climb(
         is_open &= (out.lower < TOP[WHAT[quantity]]) & (nothing_yet | (out.upper > enough))  # infinite ones are final
         if not is_open.any():
             break
-        at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out, lost)))
+        is_asked = nothing_yet if nothing_yet.all() else nothing_yet | _is_wide(cell, name, quantity, out, lost)
+        at = np.flatnonzero(is_open & is_asked)
         if not at.size or (begun and name == "line"):
             continue
         before = out.upper[at]

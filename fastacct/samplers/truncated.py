@@ -30,7 +30,7 @@ from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled
 
 _MOST_TERMS: Final = 10**6
 """Of a tail, a few seconds."""
-_HALF_LOG_TWO_PI: Final = Decimal("0.918938533204672741780329736405617639861397473637783412817")
+_TWO_PI: Final = Decimal("6.283185307179586476925286766559005768394338798750211641949889")
 _DECIMALS_OFF: Final = Decimal(10) ** -25
 """Relative error of the probabilities, by far, before they are rounded to floats."""
 
@@ -53,53 +53,73 @@ def truncation(rate: float, at_most: int, records: int) -> Truncation:
     """For 0 < rate <= 1 and 1 <= at_most < records."""
     with localcontext(Context(prec=60, Emin=-(10**17), Emax=10**17)):
         p, b, n = Decimal(rate), Decimal(at_most), Decimal(records)
-        if rate == 1.0:
-            tau, below, above = Decimal(1), Decimal(0), Decimal(1)
-        else:
-            (tau, below), (above, _) = _tail(records - 1, p, at_most), _tail(records, p, at_most + 1)
+        tau, below, above = (Decimal(1), Decimal(0), Decimal(1)) if rate == 1.0 else _tails(records, rate, at_most)
         swapped = b / n * above / tau
         kept = below * p + tau * swapped
         taken, left, moved = (min(float_above(x * (1 + _DECIMALS_OFF)), 1.0) for x in (tau, below, swapped))
         return Truncation(taken, left, moved, float_below(kept * (1 - _DECIMALS_OFF)))
 
 
-def _tail(n: int, p: Decimal, k: int) -> tuple[Decimal, Decimal]:
-    """P[Bin(n, p) >= k] and P[Bin(n, p) < k], 0 < p < 1: the smaller side, summed from its largest term."""
-    if k > n:
-        return Decimal(0), Decimal(1)
-    if k <= 0:
-        return Decimal(1), Decimal(0)
-    if k <= n * p:  # the smaller side is that of many which are not drawn
-        return _tail(n, 1 - p, n - k + 1)[::-1]
-    odds, term, total, enough = p / (1 - p), _mass(n, p, k), Decimal(0), Decimal(10) ** -30
-    if k + _MOST_TERMS <= n and _mass(n, p, k + _MOST_TERMS) > enough * term:  # known before the first of so many
-        raise _too_large(n, p)
-    for place in range(k, k + _MOST_TERMS):
-        total += term
-        ratio = Decimal(n - place) / (place + 1) * odds
-        term *= ratio
-        if ratio < 1 and term <= enough * total * (1 - ratio):
-            return total, 1 - total
-    raise _too_large(n, p)
+def _tails(records: int, rate: float, at_most: int) -> tuple[Decimal, Decimal, Decimal]:
+    """P[Bin(n - 1, p) >= B], P[Bin(n - 1, p) < B] and P[Bin(n, p) > B], 0 < p < 1, by the smaller of the first two.
+
+    Of n draws more than B are taken if more than B of n - 1 are, or B of them and the last one.
+    """
+    others, p, (some, of) = records - 1, Decimal(rate), rate.as_integer_ratio()
+    if at_most > others * p:
+        mass = _mass(others, p, at_most)
+        beyond = mass * _ratios(others, some, of - some, at_most)
+        return mass + beyond, 1 - (mass + beyond), beyond + p * mass
+    left_out = _mass(others, 1 - p, others - at_most + 1)  # fewer taken: more that are not
+    below = left_out * (1 + _ratios(others, of - some, some, others - at_most + 1))
+    mass = left_out * p / (1 - p) * (others - at_most + 1) / at_most
+    return 1 - below, below, 1 - below - (1 - p) * mass
 
 
-def _too_large(n: int, p: Decimal) -> ValueError:
-    return ValueError(f"at_most and records are too large: about {float(n * p):.3g} records are drawn; allowed: 1e9")
+def _ratios(n: int, some: int, others: int, k: int) -> Decimal:
+    """P[Bin(n, p) > k] over P[Bin(n, p) = k], p/(1 - p) = some/others, k >= n p or about, in whole numbers of 2^-239 of
+    its first term or less."""
+    one = 1 << (240 + max(0, (others * (k + 1)).bit_length() - (some * max(n - k, 1)).bit_length()))
+    total, term = 0, one
+    for start in range(k, min(n, k + _MOST_TERMS), 16):
+        for place in range(start, min(start + 16, n)):
+            term = term * ((n - place) * some) // ((place + 1) * others)
+            total += term
+        ratio = (n - start) * some / ((start + 1) * others)  # of what is left to the last term it is less than this
+        if ratio < 1.0 and term / total * ratio <= 1e-30 * (1.0 - ratio):
+            return Decimal(total) / one
+        if start == k and _is_far(n, some, others, k):
+            raise _too_large(n, some / (some + others))
+    if n - k > _MOST_TERMS:
+        raise _too_large(n, some / (some + others))
+    return Decimal(total) / one
 
 
-def _mass(n: int, p: Decimal, k: int) -> Decimal:
-    """P[Bin(n, p) = k], 0 < p < 1."""
-    logs = _log_factorial(n) - _log_factorial(k) - _log_factorial(n - k)
-    return (logs + k * p.ln() + (n - k) * (1 - p).ln()).exp()
+def _too_large(n: int, p: float) -> ValueError:
+    return ValueError(f"at_most and records are too large: about {n * p:.3g} records are drawn; allowed: 1e9")
 
 
-def _log_factorial(n: int) -> Decimal:
-    if n < 400:
-        return Decimal(math.factorial(n)).ln()
-    x = Decimal(n + 1)
-    # Stirling's series, whose next term is below 1e-31
-    series = sum(1 / (c * x**power) for c, power in ((12, 1), (-360, 3), (1260, 5), (-1680, 7), (1188, 9)))
-    return (x - Decimal("0.5")) * x.ln() - x + _HALF_LOG_TWO_PI + series
+def _is_far(n: int, some: int, others: int, k: int) -> bool:
+    """Whether the last of so many terms is more than 1e-30 of the k-th: known before the others."""
+    if k + _MOST_TERMS >= n:
+        return False
+    p, q = (Decimal(part) / (some + others) for part in (some, others))
+    return _mass(n, p, k + _MOST_TERMS, q) > Decimal(10) ** -30 * _mass(n, p, k, q)
+
+
+def _mass(n: int, p: Decimal, k: int, q: Decimal | None = None) -> Decimal:
+    """P[Bin(n, p) = k], 0 < p < 1, by powers: those of Stirling's formula are whole."""
+    q = 1 - p if q is None else q
+    if min(k, n - k) < 400:
+        return math.comb(n, k) * p**k * q ** (n - k)
+    off = _stirling(n) - _stirling(k) - _stirling(n - k)
+    return (n / (_TWO_PI * k * (n - k))).sqrt() * (n * p / k) ** k * (n * q / (n - k)) ** (n - k) * off.exp()
+
+
+def _stirling(n: int) -> Decimal:
+    """log n!, less log(sqrt(2 pi n) (n/e)^n), for n >= 400: the series' next term is below 1e-31."""
+    terms = ((12, 1), (-360, 3), (1260, 5), (-1680, 7), (1188, 9))
+    return sum((1 / (c * Decimal(n) ** power) for c, power in terms), Decimal(0))
 
 
 class _Drawn(PiecesPair):

@@ -31,7 +31,8 @@ def test_truncated_samples_agree_with_the_oracle_from_above(relation):
 
 
 @pytest.mark.parametrize(
-    ("rate", "at_most", "records"), [(0.1, 110, 1000), (0.4, 2, 4), (1e-3, 30, 1000), (0.5, 3, 40), (0.3, 39, 40)]
+    ("rate", "at_most", "records"),
+    [(0.1, 110, 1000), (0.4, 2, 4), (1e-3, 30, 1000), (0.5, 3, 40), (0.3, 39, 40), (1e-300, 1, 5)],
 )
 def test_probabilities_of_truncation_are_good_to_an_ulp(rate, at_most, records):
     found = truncation(rate, at_most, records)

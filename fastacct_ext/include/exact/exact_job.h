@@ -81,7 +81,7 @@ FA_FUNC void fa_capped_begin(fa_cap_work *capped, int n_blocks, int is_add)
 {
     (void)fa_cap_job_clear(&capped->job, n_blocks);
     capped->job.is_add = is_add;
-    capped->anchor = 0.0;
+    capped->anchor = capped->near = 0.0;
     capped->certified = 0;
 }
 
@@ -274,7 +274,7 @@ FA_FUNC void fa_set_wall(fa_cap_work *work, int walled)
     if (work->job.walled == walled)
         return;
     work->job.walled = walled;
-    work->anchor = 0.0;
+    work->anchor = work->near = 0.0;
     for (b = 0; b < work->job.n; b++) {
         work->job.blocks[b].walled = 0;
         work->job.blocks[b].deep = 0.0;
@@ -308,8 +308,11 @@ FA_INLINE int fa_is_narrow_eps(fa_interval r) { return r.upper < INFINITY && r.u
 /* eps by the capped line */
 FA_INLINE int fa_capped_eps(fa_cap_work *capped, double log_delta, fa_interval *out)
 {
-    return fa_cap_is_shared(&capped->job) ? fa_cap_eps_anchored(capped, log_delta, out)
-                                          : fa_cap_eps(capped, log_delta, out);
+    const fa_cap_job *job = &capped->job;
+    if (fa_cap_is_shared(job) && !fa_cap_is_seldom(job))
+        return fa_cap_eps_anchored(capped, log_delta, out);
+    return job->data + job->mixtures > 0 && !job->walled ? fa_cap_eps_near(capped, log_delta, out)
+                                                         : fa_cap_eps(capped, log_delta, out);
 }
 
 /* log delta by the capped line, and its slope */
@@ -318,6 +321,16 @@ FA_INLINE int fa_capped_log_delta(const fa_exact *e, fa_cap_work *capped, double
 {
     return e->is_shared ? fa_cap_log_delta_shared(capped, eps, out, slope_out)
                         : fa_cap_log_delta(capped, eps, 0.0, out, slope_out);
+}
+
+/* whether eps of direction add is at most `eps`, of losses that are data, by one line: where both are near, it need not
+ * be as good as an answer */
+FA_FUNC int fa_add_is_soon_below(fa_exact *e, double eps, double log_delta)
+{
+    fa_cap_work *work = e->capped + 1;
+    return e->n_data > 0 && eps < INFINITY && work->job.n > 0 && !fa_is_one_step(e) &&
+           !(fa_flat_is_for(&work->job) && fa_flat_fallen(&work->job) < FA_FLAT_FALLEN) &&
+           fa_cap_is_below(work, log_delta, eps);
 }
 
 #endif

@@ -265,6 +265,8 @@ FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
     if (e->directions == FA_WAYS_REMOVE || e->symmetric ||
         (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))))
         return r;
+    if (fa_add_is_soon_below(e, r.upper, log_delta))
+        return r;
     add = fa_exact_eps_way(e, 1, log_delta);
     r.lower = fa_max(r.lower, add.lower);
     r.upper = fa_max(r.upper, add.upper);

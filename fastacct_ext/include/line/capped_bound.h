@@ -21,7 +21,7 @@ FA_FUNC double fa_cap_upper(fa_cap_work *work, double eps, double *slope_out)
     fa_cap_saddle at;
     double ref, rate, rare, put, value;
     int i, least = 0;
-    work->anchor = 0.0;
+    work->anchor = work->near = 0.0;
     work->certified = 0;
     if (!fa_cap_place_deep(job, &effort, eps, 0.0, &at))
         return 0.0;

@@ -138,13 +138,15 @@ FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
     fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH, 0.0, &kept};
     fa_cap_answer a = {0};
     fa_caps next;
-    work->anchor = 0.0;
+    work->anchor = work->near = 0.0;
     for (;; aim.effort.caps = fa_cap_next_caps(&work->job, &aim.effort)) {
         double fine = aim.effort.caps == FA_CAPS_NONE ? FA_CAP_DEAR_WIDTH : FA_CAP_FINE;
         if (kept.upper < INFINITY && kept.upper - kept.lower <= fine * kept.upper)
             break;
         work->certified = fa_cap_settle(work, log_delta, &aim, &a) &&
                           fa_cap_eps_on(work, &a, log_delta, INFINITY, &found);
+        work->own = a;
+        work->own.eps *= work->certified;
         if (work->certified)
             kept = fa_share(kept, found);
         next = fa_cap_next_caps(&work->job, &aim.effort);
@@ -180,7 +182,7 @@ FA_FUNC void fa_cap_anchor_line(fa_cap_work *work, double log_delta)
     anchor = FA_CAP_TEN * fa_min(anchor, odd - apart);
     if (work->anchor == anchor)
         return;
-    work->anchor = 0.0;
+    work->anchor = work->near = 0.0;
     if (!fa_cap_settle(work, anchor, &aim, &work->anchored))
         work->anchored.eps = 0.0;
     work->anchor = anchor;
@@ -191,6 +193,49 @@ FA_FUNC void fa_cap_anchor_line(fa_cap_work *work, double log_delta)
 FA_INLINE int fa_cap_is_shared(const fa_cap_job *job)
 {
     return !job->walled && (job->n > 1 || job->mu2 > 0.0 || job->steps * job->blocks[0].q >= FA_CAP_SHARED);
+}
+
+/* whether steps of one loss that is data hardly ever take part: as there, a line serves one target */
+FA_INLINE int fa_cap_is_seldom(const fa_cap_job *job)
+{
+    return job->n == 1 && job->data == 1 && !(job->mu2 > 0.0) &&
+           job->steps * fa_pieces_taken(job->blocks->pieces) < FA_CAP_SHARED;
+}
+
+/* log delta rounded so far that what is left out or rounded of a job does not change it: one line does */
+FA_INLINE double fa_cap_round_target(double log_delta) { return floor(log_delta * 0x1p24 + 0.5) * 0x1p-24; }
+
+/* eps at log delta from a line drawn for that, rounded.  0: not certified, *out is untouched */
+FA_FUNC int fa_cap_eps_near(fa_cap_work *work, double log_delta, fa_interval *out)
+{
+    double at = fa_cap_round_target(log_delta);
+    fa_interval there;
+    if (work->near != at && at < 0.0) {
+        (void)fa_cap_eps(work, at, &there);
+        work->near = at;
+        if (!(work->own.eps > 0.0) || !fa_cap_eps_on(work, &work->own, at, FA_CAP_FINE, &there))
+            work->own.eps = 0.0;
+    }
+    if (at < 0.0 && work->own.eps > 0.0 && fa_cap_eps_on(work, &work->own, log_delta, INFINITY, out))
+        return work->certified = 1;
+    return fa_cap_eps(work, log_delta, out);
+}
+
+/* whether eps at log delta is at most `eps`, by a line drawn for that, rounded, as good as it is at once */
+FA_FUNC int fa_cap_is_below(fa_cap_work *work, double log_delta, double eps)
+{
+    const fa_cap_aim aim = {fa_cap_usual_effort(), INFINITY, 0.0, NULL};
+    double at = fa_cap_round_target(log_delta);
+    fa_interval found;
+    if (!(at < 0.0))
+        return 0;
+    if (work->near != -at) {
+        work->anchor = 0.0;
+        if (!fa_cap_settle(work, at, &aim, &work->own))
+            work->own.eps = 0.0;
+        work->near = -at;
+    }
+    return work->own.eps > 0.0 && fa_cap_eps_on(work, &work->own, log_delta, INFINITY, &found) && found.upper <= eps;
 }
 
 /* eps at log delta from the line that serves all targets near it, else from one of its own.  0: not certified, *out is

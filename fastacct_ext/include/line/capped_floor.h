@@ -6,6 +6,8 @@
 
 #include "capped_place.h"
 
+#define FA_FLOOR_PART  0.2  /* of the range of means, at least, that decides how wide a floor's window is, ... */
+#define FA_FLOOR_SHARP 0.1  /* ... where it is less than so many standard deviations, and up to these */
 #define FA_PIECES_ROOM 12.0 /* widths between a floor and losses near 0, of losses that are data */
 #define FA_WALL_FEW    3.0  /* steps times noise up to which a walled job has a floor at once */
 #define FA_WALL_APART  20.0 /* what floors next to the caps may cost, over what is left out below them */
@@ -18,6 +20,16 @@ FA_INLINE double fa_cap_lift(const fa_cap_job *job, double eps)
     if (job->data > 0) /* what falls without end takes back about this */
         least = fa_min(least, 8.0 * sqrt(job->variance) + 0.5 * job->variance);
     return eps + 0.5 * job->mu2 + least;
+}
+
+/* width of a floor's window, about 0.35 in the loss: a mixture's unit of length is the widest range of its means, of
+ * which those of the losses there may be a small part */
+FA_INLINE double fa_cap_floor_width(const fa_cap_block *block, double floor)
+{
+    double s = block->sigma, width = 0.35 * s * s;
+    if (block->pair->n_p > 1 && width < FA_FLOOR_SHARP * s)
+        width = fa_min(width / fa_max(FA_FLOOR_PART, fa_cap_posterior(block, floor)), FA_FLOOR_SHARP * s);
+    return width;
 }
 
 /* floors where a step brings `ratio` times what has to be brought, or none (ratio = 0) */
@@ -39,7 +51,7 @@ FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
         else if (job->has_floor) {
             w->floor = fa_cap_z(block, ratio * lift + block->kappa);
             w->floor_width = fa_min((fa_cap_z(block, lift + block->kappa) - w->floor) / 7.0,
-                                    block->pair ? 0.35 * block->sigma * block->sigma : ratio * lift / FA_PIECES_ROOM);
+                                    block->pair ? fa_cap_floor_width(block, w->floor) : ratio * lift / FA_PIECES_ROOM);
             fa_cap_set_floor(block, &block->coarse);
         }
         else

@@ -28,6 +28,8 @@ typedef struct {
     fa_cap_line line;
     double anchor;          /* log delta, a power of 1/10, or eps (> 0) that the line was drawn for, 0: none ... */
     fa_cap_answer anchored; /* ... and eps there, 0: there is no line */
+    double near;            /* log delta that the line was drawn for by itself, minus that where at once, 0: none ... */
+    fa_cap_answer own;      /* ... and eps there, 0: there is no line */
     int certified;          /* whether the line's ledger is closed and its answer stands */
 } fa_cap_work;
 
@@ -263,7 +265,7 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
     double pad, size = NAN;
     fa_caps next;
     int round = 0, with_floor = fa_cap_is_near_wall(job);
-    work->anchor = work->anchored.eps = 0.0;
+    work->anchor = work->anchored.eps = work->near = work->own.eps = 0.0;
     effort.tolerance += spare;
     effort.need += 0.25 * spare;
     while (round < 3) { /* other caps as long as there are any, and three times with more work */

@@ -5,7 +5,7 @@
 #ifndef FA_LOSS_CELLS_H
 #define FA_LOSS_CELLS_H
 
-#include "mesh.h"
+#include "fill.h"
 #include "share.h"
 
 #define FA_CELLS      64   /* of a panel */

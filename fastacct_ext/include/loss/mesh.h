@@ -13,6 +13,7 @@
 #include "pieces.h"
 
 #define FA_RADII 11  /* the first one is the real line */
+#define FA_ENDS  (2 * FA_RADII + 1)
 #define FA_ARC   2.5 /* |Im x| up to which 1 - rate + rate e^x keeps clear of 0 */
 #define FA_HALF  40  /* how often a panel may be halved */
 
@@ -42,9 +43,10 @@ FA_FUNC void fa_mesh_free(fa_mesh *mesh)
     memset(mesh, 0, sizeof(*mesh));
 }
 
-/* 0: the loss is not analytic there.  |1 - q + q e^(x+iy)| >= (1 - q + q e^x) cos(y/2), and so Im L <= y L'(x)/cos(y/2)
- */
-FA_FUNC int fa_part_ellipse(const fa_part *part, int i, double log_half, fa_ellipse *out)
+/* The ellipses of a part, as far as the loss is analytic there.  |1 - q + q e^(x+iy)| >= (1 - q + q e^x) cos(y/2), and
+ * so Im L <= y L'(x)/cos(y/2).  The first one is the real line.  A and B are computed at the left ends, at the right
+ * ones, and in the middle */
+FA_FUNC void fa_part_ellipses(fa_part *part)
 {
     static const double radius[FA_RADII] = {1.0, 1.25, 1.5, 1.8, 2.2, 2.8, 3.6, 5.0, 8.0, 16.0, 64.0},
                         log_of[FA_RADII] = {0.0,
@@ -59,36 +61,56 @@ FA_FUNC int fa_part_ellipse(const fa_part *part, int i, double log_half, fa_elli
                                             2.772588722239781,
                                             4.1588830833596715};
     const fa_panel *p = part->panel;
-    double r = radius[i], half = part->half, wide = 0.5 * half * (r + 1.0 / r), y = 0.5 * half * (r - 1.0 / r), slope,
-           back, clear = p->rate < 1.0 ? cos(0.5 * y) : 1.0;
-    if (p->rate < 1.0 && !(y < FA_ARC))
-        return 0;
-    out->arch = fa_arch_of(p, part->mid - wide, part->mid + wide);
-    out->log_size = log_half + log(64.0 / 15.0 / (1.0 - 1.0 / (r * r)));
-    out->grow = 0.5 * y * y;
-    out->log_r = log_of[i];
-    out->clear = fa_sample_clear(p->rate, out->arch.left, out->arch.right, y);
-    if (p->replaced > 0.0)
-        out->clear = fa_min(out->clear,
-                            fa_sample_clear(p->rate, -out->arch.right - p->replaced, -out->arch.left - p->replaced, y));
-    (void)fa_log_sample(p->rate, part->mid + wide, &slope);
-    (void)fa_panel_back(p, part->mid - wide, &back);
-    out->turn = fa_min(y, y * slope / clear) + fa_min(y, y * back / clear);
-    return 1;
+    double x[FA_ENDS], a[FA_ENDS], rise[FA_ENDS], b[FA_ENDS] = {0.0}, fall[FA_ENDS] = {0.0}, y[FA_RADII],
+           wide[FA_RADII], size[FA_RADII], clear[FA_RADII], turn[FA_RADII], half = part->half, log_half = log(half);
+    int i, n;
+    for (i = n = 0; i < FA_RADII; i++) {
+        double r = radius[i];
+        wide[i] = i ? 0.5 * half * (r + 1.0 / r) : half;
+        y[i] = 0.5 * half * (r - 1.0 / r);
+        n = n == i && (p->rate >= 1.0 || y[i] < FA_ARC) ? i + 1 : n;
+    }
+    part->radii = n;
+    for (i = 0; i < n; i++) {
+        x[i] = part->mid - wide[i];
+        x[n + i] = part->mid + wide[i];
+    }
+    x[2 * n] = part->mid;
+    fa_log_samples(p->rate, 2 * n + 1, x, a, rise);
+    if (p->replaced > 0.0) {
+        double turned[FA_ENDS];
+        for (i = 0; i <= 2 * n; i++)
+            turned[i] = -x[i] - p->replaced;
+        fa_log_samples(p->rate, 2 * n + 1, turned, b, fall);
+    }
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < n; i++) {
+        double co, r = radius[i];
+        (void)fa_sincos_v(0.5 * y[i], &co);
+        co = p->rate < 1.0 ? co : 1.0;
+        clear[i] = p->rate < 1.0 ? fa_min(fa_sample_clear(rise[i], rise[n + i], y[i]),
+                                          fa_sample_clear(fall[n + i], fall[i], y[i]))
+                                 : 0.0;
+        turn[i] = fa_min(y[i], y[i] * rise[n + i] / co) + fa_min(y[i], y[i] * fall[i] / co);
+        size[i] = log_half + fa_log_v(64.0 / 15.0 / (1.0 - 1.0 / fa_max(1.5, r * r)));
+    }
+    size[0] = log_half + 2.0 * FA_LN2, clear[0] = turn[0] = 0.0;
+    for (i = 0; i < n; i++)
+        part->ellipse[i] = (fa_ellipse){
+            {x[i],
+             x[n + i],
+             {a[i] + p->shift, a[n + i] + p->shift, a[2 * n] + p->shift, rise[2 * n]},
+             {b[i], b[n + i], b[2 * n], -fall[2 * n]}},
+            size[i], 0.5 * y[i] * y[i], log_of[i], clear[i], turn[i]};
 }
 
 FA_FUNC void fa_part_open(fa_part *part, const fa_panel *p, int panels, double left, double right)
 {
-    double log_half;
     part->panel = p;
     part->panels = panels;
     part->mid = 0.5 * (left + right);
     part->half = 0.5 * (right - left);
-    log_half = log(part->half);
-    part->ellipse[0] = (fa_ellipse){fa_arch_of(p, left, right), log_half + 2.0 * FA_LN2, 0.0, 0.0, 0.0, 0.0};
-    part->radii = 1;
-    while (part->radii < FA_RADII && fa_part_ellipse(part, part->radii, log_half, part->ellipse + part->radii))
-        part->radii++;
+    fa_part_ellipses(part);
 }
 
 /* of what a rule is asked: the integral of exp(u l), or of exp(u l) - 1 - u l, l = L - mean, |u| <= size */
@@ -249,135 +271,6 @@ FA_FUNC int fa_pieces_mesh(const fa_pieces *law, const fa_demand *demand, int n,
         }
     }
     return mesh->count <= limit;
-}
-
-/* how many nodes there are, those of atoms included */
-FA_INLINE int fa_pieces_count(const fa_pieces *law, const fa_mesh *mesh)
-{
-    return law->n_atoms + FA_TABLE_TEN * law->table.n_panels + mesh->count;
-}
-
-/* where nodes go: loss, log of the weight under Q (or P), and what both may be off by */
-typedef struct {
-    double *loss, *log_weight, *slip, *fine;
-} fa_node_rows;
-
-FA_INLINE void fa_node_put(const fa_node_rows *to, int at, double loss, double log_weight, double slip, double fine)
-{
-    to->loss[at] = loss;
-    to->log_weight[at] = log_weight;
-    to->slip[at] = slip;
-    to->fine[at] = fine;
-}
-
-/* log of the density at x, and how many u it may be off by; returns how many x may be: 3 of x - low, and 2 of its parts
- */
-FA_FUNC double fa_part_weigh(const fa_part *part, double x, double *size_out, double *fine_out)
-{
-    double sum = 0.0, all = 0.0, top = -INFINITY, most = 0.0;
-    int i, many = part->panels;
-    for (i = 0; i < many; i++)
-        top = fa_max(top, fa_panel_log_density(part->panel + i, x));
-    for (i = 0; i < many; i++) {
-        const fa_panel *p = part->panel + i;
-        double away = x - p->centre, share = many > 1 ? exp(fa_panel_log_density(p, x) - top) : 1.0,
-               move = p->slip + 2.0 * (fabs(x) + fabs(p->low) + fabs(part->mid)) + 3.0 * (x - p->low);
-        sum += share;
-        all += share *
-               (p->fine + 4.0 * fabs(p->log_density) + 6.0 * (fabs(p->slope * (x - p->low)) + p->curve * away * away) +
-                fabs(p->slope - p->curve * away) * move);
-        most = fa_max(most, move);
-    }
-    *size_out = many > 1 ? top + log(sum) : top;
-    *fine_out = all / sum + (many > 1 ? 8.0 + many : 0.0);
-    return most;
-}
-
-/* nodes of one part from `at` on, or back from there where the panel is turned, so that losses rise */
-FA_FUNC void fa_part_fill(const fa_part *part, const fa_node_rows *to, int at)
-{
-    const fa_panel *p = part->panel;
-    int j, i, half_n = part->n / 2, place = fa_gauss_place(part->n);
-    double log_half = log(part->half);
-    for (j = -half_n; j < half_n; j++) {
-        double x, slope, loss, size, move, slip, fine, back, fall;
-        i = place + (j < 0 ? -j - 1 : j);
-        x = part->mid + (j < 0 ? -part->half : part->half) * fa_gauss_node[i];
-        loss = fa_panel_loss(p, x, &slope);
-        back = fa_panel_back(p, x, &fall); /* A = L + B */
-        move = fa_part_weigh(part, x, &size, &fine);
-        size += log_half + log(fa_gauss_weight[i]);
-        slip = slope * move + 8.0 * (fabs(loss) + fabs(p->shift)) + (x > 30.0 ? 4.0 * fabs(log(p->rate)) : 0.0) +
-               (p->rate < 1.0 ? 8.0 * fabs(expm1(p->shift - loss - back)) : 0.0);
-        fall = fall * (move + 2.0 * p->replaced) + 8.0 * (fabs(back) + fabs(expm1(-back))) +
-               (-x - p->replaced > 30.0 ? 4.0 * fabs(log(p->rate)) : 0.0);
-        slip += p->replaced > 0.0 ? 2.0 * fall : 0.0;
-        fine += 12.0 + 4.0 * fabs(log_half) + (p->replaced > 0.0 ? fall : 0.0);
-        if (p->turned != 0.0)
-            fa_node_put(to, at - half_n - j - 1, -loss, size + loss, slip, fine + slip + 4.0 * fabs(loss));
-        else
-            fa_node_put(to, at + half_n + j, loss, size, slip, fine);
-    }
-}
-
-/* nodes of all panels; how many */
-FA_FUNC int fa_panels_fill(const fa_mesh *mesh, const fa_node_rows *to)
-{
-    int i, first, at = 0, n = 0;
-    for (first = 0; first < mesh->parts; first = i) {
-        const fa_panel *p = mesh->part[first].panel;
-        for (i = first; i < mesh->parts && mesh->part[i].panel == p; i++)
-            n += mesh->part[i].n;
-        at = p->turned != 0.0 ? n : at;
-        for (i = first; i < mesh->parts && mesh->part[i].panel == p; i++) {
-            fa_part_fill(mesh->part + i, to, at);
-            at += p->turned != 0.0 ? -mesh->part[i].n : mesh->part[i].n;
-        }
-        at = n;
-    }
-    return n;
-}
-
-/* all nodes, in the order of their losses; how many */
-FA_FUNC int fa_pieces_fill(const fa_pieces *law, const fa_mesh *mesh, const fa_node_rows *to)
-{
-    double *rows[4] = {to->loss, to->log_weight, to->slip, to->fine};
-    int i, j, k, n = fa_panels_fill(mesh, to);
-    for (i = 0; i < law->table.n_panels * FA_TABLE_ROW; i++) {
-        const fa_atom *a = law->table.points + i;
-        if (i % FA_TABLE_ROW < FA_TABLE_TEN)
-            fa_node_put(to, n++, a->loss, a->log_weight, a->slip, a->fine);
-    }
-    for (i = 0; i < law->n_atoms; i++) {
-        const fa_atom *a = law->atoms + i;
-        fa_node_put(to, n++, a->loss, a->log_weight, a->slip, a->fine);
-    }
-    for (i = 1; i < n; i++) {
-        double kept[4];
-        if (!(rows[0][i - 1] > rows[0][i]))
-            continue;
-        for (k = 0; k < 4; k++)
-            kept[k] = rows[k][i];
-        for (j = i; j > 0 && rows[0][j - 1] > kept[0]; j--)
-            for (k = 0; k < 4; k++)
-                rows[k][j] = rows[k][j - 1];
-        for (k = 0; k < 4; k++)
-            rows[k][j] = kept[k];
-    }
-    if (!law->is_flipped)
-        return n;
-    for (i = 0, j = n - 1; i < j; i++, j--)
-        for (k = 0; k < 4; k++) {
-            double kept = rows[k][i];
-            rows[k][i] = rows[k][j];
-            rows[k][j] = kept;
-        }
-    for (i = 0; i < n; i++) {
-        to->log_weight[i] += to->loss[i];
-        to->fine[i] += to->slip[i] + 4.0 * fabs(to->log_weight[i]);
-        to->loss[i] = -to->loss[i];
-    }
-    return n;
 }
 
 #endif

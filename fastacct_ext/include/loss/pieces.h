@@ -14,6 +14,8 @@
 #ifndef FA_LOSS_PIECES_H
 #define FA_LOSS_PIECES_H
 
+#include <string.h>
+
 #include "smooth.h"
 
 typedef struct {
@@ -43,17 +45,33 @@ FA_INLINE double fa_log_sample(double rate, double x, double *slope_out)
     return value;
 }
 
-/* log of the least of |1 - q + q e^(x + iy)| over its value at y = 0: that is 1 - 4 a (1 - a) sin(y/2)^2, squared, a =
- * A' */
-FA_INLINE double fa_sample_clear(double rate, double left, double right, double y)
+/* log of the mean of 1 and e^x at n points, and its derivative: 5 u more than fa_log_sample */
+FA_FUNC void fa_log_samples(double rate, int n, const double *x, double *value, double *slope)
 {
-    double one, two, side = sin(0.5 * y);
-    if (rate >= 1.0)
-        return 0.0;
-    (void)fa_log_sample(rate, left, &one);
-    (void)fa_log_sample(rate, right, &two);
-    one = one < 0.5 && two > 0.5 ? 0.25 : fa_max(one * (1.0 - one), two * (1.0 - two));
-    return 0.5 * log1p(-4.0 * one * side * side) - 1e-15;
+    double scale = log(rate), odds = (1.0 - rate) / rate;
+    int i;
+    if (rate >= 1.0) {
+        memcpy(value, x, sizeof(double) * (size_t)n);
+        for (i = 0; i < n; i++)
+            slope[i] = 1.0;
+        return;
+    }
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < n; i++) {
+        int is_far = x[i] > 30.0;
+        double less, grown = fa_exp_both_v(is_far ? -x[i] : x[i], &less), rest = is_far ? odds * grown : rate * less;
+        value[i] = fa_log1p_plain_v(rest) + (is_far ? x[i] + scale : 0.0);
+        slope[i] = fa_min(1.0, (is_far ? 1.0 : rate * grown) / (1.0 + rest));
+    }
+}
+
+/* log of the least of |1 - q + q e^(x + iy)| over its value at y = 0: that is 1 - 4 a (1 - a) sin(y/2)^2, squared, a =
+ * A', which is `left` and `right` at the ends */
+FA_INLINE double fa_sample_clear(double left, double right, double y)
+{
+    double unused, side = fa_sincos_v(0.5 * y, &unused),
+                   most = left < 0.5 && right > 0.5 ? 0.25 : fa_max(left * (1.0 - left), right * (1.0 - right));
+    return 0.5 * fa_log1p_plain_v(-4.0 * most * side * side) - 2e-15;
 }
 
 /* B, and minus its derivative in x; 0 where Q is no sample */
@@ -74,8 +92,11 @@ FA_INLINE double fa_panel_loss(const fa_panel *p, double x, double *slope_out)
 /* x of a loss, about */
 FA_FUNC double fa_panel_place(const fa_panel *p, double loss)
 {
-    double low = p->low, high = p->high, slope;
+    double low = p->low, high = p->high, slope, l = loss - p->shift,
+           y = p->rate < 1.0 ? expm1(fa_min(l, 600.0)) / p->rate : 0.0;
     int k;
+    if (!(p->replaced > 0.0))
+        return fa_max(low, fa_min(high, p->rate >= 1.0 ? l : l > 600.0 ? l - log(p->rate) : log1p(fa_max(y, -1.0))));
     for (k = 0; k < 40; k++) {
         double x = 0.5 * (low + high);
         *(fa_panel_loss(p, x, &slope) < loss ? &low : &high) = x;
@@ -83,16 +104,36 @@ FA_FUNC double fa_panel_place(const fa_panel *p, double loss)
     return low;
 }
 
+/* log of the density, but for B */
+FA_INLINE double fa_panel_log_peak(const fa_panel *p, double x)
+{
+    double away = x - p->centre;
+    return p->log_density + p->slope * (x - p->low) - 0.5 * p->curve * away * away;
+}
+
 FA_INLINE double fa_panel_log_density(const fa_panel *p, double x)
 {
-    double away = x - p->centre, slope;
-    return p->log_density + p->slope * (x - p->low) - 0.5 * p->curve * away * away + fa_panel_back(p, x, &slope);
+    double slope;
+    return fa_panel_log_peak(p, x) + fa_panel_back(p, x, &slope);
 }
 
 /* Re u as the panel sees it, of a loss that is flipped or not: E[exp(-u L)] under P is that of (1 - u) L under Q */
 FA_INLINE double fa_panel_sees(const fa_panel *p, double v, int is_flipped)
 {
     return (p->turned != 0.0) != is_flipped ? 1.0 - v : v;
+}
+
+/* about how likely it is that a record takes part in a step: of Gaussian panels; 1 of other losses */
+FA_FUNC double fa_pieces_taken(const fa_pieces *law)
+{
+    double sum = law->table.n_panels > 0 || law->smooth.step > 0.0 ? 1.0 : 0.0;
+    int i;
+    for (i = 0; i < law->n_panels; i++) {
+        const fa_panel *p = law->panels + i;
+        double mass = p->log_density + FA_LOG_SQRT_2PI - 0.5 * log(p->curve);
+        sum += p->curve > 0.0 ? p->rate * exp(fa_min(0.0, mass)) : 1.0;
+    }
+    return sum;
 }
 
 /* the least and the largest loss */
@@ -153,6 +194,32 @@ FA_INLINE fa_arch fa_arch_of(const fa_panel *p, double left, double right)
         out.back.steep = -slope;
     }
     return out;
+}
+
+/* those of n intervals that follow each other, and A' and -B' at their ends; room[4] is scratch for 2 n + 1 numbers */
+FA_FUNC void fa_arches_of(const fa_panel *p, int n, const double *cut, fa_arch *out, double *of, double *back,
+                          double *const *room)
+{
+    double *x = room[0], *value = room[1], *slope = room[2], *turned = room[3];
+    int i;
+    memcpy(x, cut, sizeof(double) * (size_t)(n + 1));
+    for (i = 0; i < n; i++)
+        x[n + 1 + i] = 0.5 * (cut[i] + cut[i + 1]);
+    fa_log_samples(p->rate, 2 * n + 1, x, value, slope);
+    memcpy(of, slope, sizeof(double) * (size_t)(n + 1));
+    for (i = 0; i < n; i++) {
+        double low = value[i] + p->shift, high = value[i + 1] + p->shift, middle = value[n + 1 + i] + p->shift;
+        out[i] = (fa_arch){cut[i], cut[i + 1], {low, high, middle, slope[n + 1 + i]}, {0.0, 0.0, 0.0, 0.0}};
+    }
+    memset(back, 0, sizeof(double) * (size_t)(n + 1));
+    if (!(p->replaced > 0.0))
+        return;
+    for (i = 0; i <= 2 * n; i++)
+        turned[i] = -x[i] - p->replaced;
+    fa_log_samples(p->rate, 2 * n + 1, turned, value, slope);
+    memcpy(back, slope, sizeof(double) * (size_t)(n + 1));
+    for (i = 0; i < n; i++)
+        out[i].back = (fa_bend){value[i], value[i + 1], value[n + 1 + i], -slope[n + 1 + i]};
 }
 
 /* v times a bend is below a line: its slope, and its value in the middle is added */

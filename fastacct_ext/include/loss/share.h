@@ -85,13 +85,18 @@ FA_FUNC void fa_panel_cuts(const fa_panel *p, double v, const fa_edges *edges, d
     }
 }
 
+/* the arches between these, and A' and -B' there */
+FA_FUNC void fa_panel_bend(const fa_panel *p, const double *cut, fa_arch *out, double *of, double *back)
+{
+    double room[4][2 * FA_ARCHES + 1];
+    fa_arches_of(p, FA_ARCHES, cut, out, of, back, (double *const[]){room[0], room[1], room[2], room[3]});
+}
+
 FA_FUNC void fa_panel_arches(const fa_panel *p, double v, const fa_edges *edges, fa_arch *out)
 {
-    double cut[FA_ARCHES + 1];
-    int i;
+    double cut[FA_ARCHES + 1], of[FA_ARCHES + 1], back[FA_ARCHES + 1];
     fa_panel_cuts(p, v, edges, cut);
-    for (i = 0; i < FA_ARCHES; i++)
-        out[i] = fa_arch_of(p, cut[i], cut[i + 1]);
+    fa_panel_bend(p, cut, out, of, back);
 }
 
 /* log of a bound of the density of L times e^(cL) on an arch: L' is at least A' = q e^(x - A), and -B' = q e^(y - B) */

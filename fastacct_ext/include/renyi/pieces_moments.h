@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "../loss/mesh.h"
+#include "../loss/fill.h"
 #include "../loss/share.h"
 
 #define FA_MOMENTS_NEAR  40.0   /* |u| times the largest loss, up to which 1 is taken off ... */

@@ -41,8 +41,10 @@ void variation(double mu, double rate, double v, double is_flipped, double *out)
  * one of many */
 void clear_of(double rate, double left, double right, double y, double *out)
 {
+    double ends[2] = {left, right}, value[2], slope[2];
     int k;
-    out[0] = fa_sample_clear(rate, left, right, y);
+    fa_log_samples(rate, 2, ends, value, slope);
+    out[0] = fa_sample_clear(slope[0], slope[1], y);
     out[1] = INFINITY;
     for (k = 0; k <= POINTS; k++) {
         double e = rate * exp(left + (right - left) * k / POINTS), re = 1.0 - rate + e * cos(y), im = e * sin(y);
