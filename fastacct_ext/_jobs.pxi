@@ -23,7 +23,7 @@ def renyi_of_history(const double[::1] noise_multiplier, const double[::1] sampl
     fit(upper.shape[0] == order.shape[0] == status.shape[0] == n)
     run = fa_history(blocks, &noise_multiplier[0], &sample_rate[0], &steps[0])
     while at < n:
-        cells = fa_cells(n - at, NULL, NULL, NULL, &target[at], NULL, NULL)
+        cells = fa_cells(n - at, NULL, NULL, NULL, &target[at], NULL, NULL, NULL)
         out = fa_answers(NULL, &upper[at], NULL, &order[at], NULL, &status[at])
         with nogil:
             done = k.renyi_of_history(&run, &cells, &ask, LISTEN_IN_JOB, &out)
@@ -70,8 +70,9 @@ cdef class Data:
 def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::1] n_p, const int32_t[::1] n_q,
               const double[::1] weight, const double[::1] mean, Data data not None, const double[::1] target,
               double[::1] lower, double[::1] upper, double[::1] slope, uint8_t[::1] status, *, Quantity quantity,
-              Directions directions, bint mirrored=False, double spacing=0.0):
-    """Bounds of one composed job of mixtures and of losses that are data; `fa_job` in kernels.h has the layout."""
+              Directions directions, bint mirrored=False, double spacing=0.0, const double[::1] off=None):
+    """Bounds of one composed job of mixtures and of losses that are data; `fa_job` in kernels.h has the layout.  off: of
+    epsilons without data, what the logarithms of their deltas may be off by, either way."""
     cdef int64_t n = target.shape[0], size = 0, at = 0, done
     cdef int blocks = <int> count.shape[0], b
     cdef const fa_kernels *k = _active
@@ -85,12 +86,15 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
         size += n_p[b] + n_q[b]
     fit(weight.shape[0] == mean.shape[0] == size)
     fit(lower.shape[0] == upper.shape[0] == slope.shape[0] == status.shape[0] == n)
+    fit(off is None or (off.shape[0] == n and job.n_data == 0 and quantity == Quantity.EPSILON))
     job.n_blocks, job.mirrored, job.spacing = blocks, mirrored, spacing
     if blocks:
         job.count, job.sigma, job.n_p, job.n_q = &count[0], &noise[0], &n_p[0], &n_q[0]
         job.weight, job.mean = &weight[0], &mean[0]
     while at < n:
-        cells = fa_cells(n - at, NULL, NULL, NULL, &target[at], NULL, NULL)
+        cells = fa_cells(n - at, NULL, NULL, NULL, &target[at], NULL, NULL, NULL)
+        if off is not None:
+            cells.off = &off[at]
         out = fa_answers(&lower[at], &upper[at], &slope[at], NULL, NULL, &status[at])
         with nogil:
             fa_ask(heard)

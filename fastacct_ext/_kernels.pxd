@@ -35,6 +35,7 @@ cdef extern from "include/kernels.h" nogil:
         const double *target
         const double *eps
         const double *mu
+        const double *off
     ctypedef struct fa_answers:
         double *lower
         double *upper

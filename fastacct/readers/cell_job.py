@@ -248,17 +248,25 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
     parts = job.columns[2] + job.columns[3]
     if float(parts @ parts.astype(float)) > 2.5e5:  # a target takes about 0.03 ms for each
         return Reading.nothing(target[0], what)
-    if target.size > 2:
-        points, places = np.unique(target, return_inverse=True)
-    else:  # the same, sooner
-        points = np.array(sorted(set(target.ravel().tolist())))
-        places = np.searchsorted(points, target)
+    points, places, off = _points(job, target, what)
     (up, down), out = places.reshape(target.shape), Reading.empty(points.size)
     given, into = (*job.columns, job.data(), points), (out.lower, out.upper, np.empty(points.size), out.status)
     _kernels.exact_job(
-        *given, *into, quantity=what, directions=directions, mirrored=job.is_mirrored, spacing=job.spacing
+        *given, *into, quantity=what, directions=directions, mirrored=job.is_mirrored, spacing=job.spacing, off=off
     )
     return Reading(out.lower[down], out.upper[up], out.status[up])
+
+
+def _points(job: CellJob, target: Cells, what: Quantity) -> tuple[Cells, NDArray[np.intp], Cells | None]:
+    """Targets in increasing order, and which is whose.  Deltas of both bounds of an epsilon that hardly differ are one
+    target, their middle: then also how far both are from it, in logarithms."""
+    if what == EPSILON and job.data is _NO_DATA and 1e-290 < target.min(initial=0.5) <= target.max(initial=0.0) < 0.5:
+        middle = np.sqrt(target[0]) * np.sqrt(target[1])
+        off = np.abs(np.log(target / middle)).max(axis=0) + 4.0 * ROUNDING
+        if (target[0] != target[1]).all() and off.max() < 1e-8:
+            (points, apart), places = np.unique([middle, off], axis=1, return_inverse=True)
+            return points, np.stack([places.ravel()] * 2), apart
+    return *np.unique(target, return_inverse=True), None
 
 
 # P = (1 - r) P' + r P'' with P'' far out, and Q >= (1 - r) Q': n steps of P are at most those of P' and n r besides, so

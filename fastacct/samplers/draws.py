@@ -91,15 +91,20 @@ def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Count
         if (len(masses) - 1 - k) % step == 0 and waiting >= smallest:
             parts.append([float(waiting), float(k)])
             waiting = Decimal(0)
-    below = None
-    if len(parts) == len(masses) <= MAX_COMPONENTS:
-        below = tuple((weight, k) for weight, k in parts)
+    below = _fewer(parts, -1) if len(parts) == len(masses) else None
     if beyond + waiting > 0:
         parts.append([float(max(beyond + waiting, smallest)), float(size)])
-    while len(parts) > MAX_COMPONENTS:  # where least is moved least
-        least_moved = min(range(len(parts) - 1), key=lambda i: parts[i][0] * (parts[i + 1][1] - parts[i][1]))
-        parts[least_moved + 1][0] += parts.pop(least_moved)[0]
-    return Counts(tuple((weight, k) for weight, k in parts), below)
+    return Counts(_fewer(parts, 1), below)
+
+
+def _fewer(parts: list[list[float]], way: int) -> Parts:
+    """As many as a side of a mixture has, some merged with their next larger (1) or smaller (-1): where least is moved
+    least."""
+    kept = [part.copy() for part in parts[::way]]
+    while len(kept) > MAX_COMPONENTS:
+        least_moved = min(range(len(kept) - 1), key=lambda i: kept[i][0] * abs(kept[i + 1][1] - kept[i][1]))
+        kept[least_moved + 1][0] += kept.pop(least_moved)[0]
+    return tuple((weight, k) for weight, k in kept[::way])
 
 
 def _first(

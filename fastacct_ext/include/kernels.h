@@ -29,6 +29,7 @@ typedef struct {
     const double *target; /* where it is evaluated: delta for epsilon, epsilon for delta, order for a divergence */
     const double *eps;    /* of a calibration, with delta as target */
     const double *mu;     /* of a Gaussian N(mu, 1) against N(0, 1) */
+    const double *off;    /* of a job without data: what the logarithms of deltas may be off by, either way; or NULL */
 } fa_cells;
 
 /* Where the answers of n cells go: what a kernel does not write may be NULL.  What it writes may not, but all that the

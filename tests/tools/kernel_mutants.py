@@ -204,7 +204,7 @@ MUTANTS = (
      "kernels/exact/answers test_no_delta"),
     (READOUT, "sum = log(e->steps) + log(e->q)", "sum = log(e->q)", "kernels/exact/answers test_no_delta"),
     (READOUT, "        (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {", "        1) {", LARGER),
-    (READOUT, "(r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))", "1", LARGER),
+    (READOUT, "(r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta - e->off))", "1", LARGER),
     (READOUT, "    if (e->symmetric || eps >= e->end[1] *", "    if (1 || eps >= e->end[1] *", LARGER),
     (READOUT, "    r.upper = fa_max(r.upper, add.upper);\n    return r;\n}\n\nFA_FUNC fa_interval fa_exact_eps(",
      "    return r;\n}\n\nFA_FUNC fa_interval fa_exact_eps(", LARGER),

@@ -33,9 +33,10 @@ static void fa_give_no_noise(int64_t i, double target, fa_quantity quantity, con
 }
 
 /* reads the job that is set at one target; 0 where memory was refused */
-static int fa_exact_give(fa_exact *e, int64_t i, double target, fa_quantity quantity, const fa_answers *out)
+static int fa_exact_give(fa_exact *e, int64_t i, double target, double off, fa_quantity quantity,
+                         const fa_answers *out)
 {
-    if (target == e->target) { /* once more */
+    if (target == e->target && off == e->off) { /* once more */
         out->lower[i] = out->lower[e->at];
         out->upper[i] = out->upper[e->at];
         out->slope[i] = out->slope[e->at];
@@ -43,6 +44,7 @@ static int fa_exact_give(fa_exact *e, int64_t i, double target, fa_quantity quan
         return 1;
     }
     e->target = target;
+    e->off = e->capped[0].job.off = e->capped[1].job.off = off;
     e->at = i;
     e->is_shared = quantity != FA_GIVE_DELTA;
     if (quantity == FA_GIVE_THRESHOLD) {
@@ -76,7 +78,7 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
         }
         if (!(i && ask->quantity != FA_GIVE_DELTA && e.sigma == sigma && e.q == q && e.steps == steps))
             fa_exact_set(&e, sigma, q, steps);
-        if (!fa_exact_give(&e, i, in->target[i], ask->quantity, out)) {
+        if (!fa_exact_give(&e, i, in->target[i], 0.0, ask->quantity, out)) {
             i = FA_NO_MEMORY;
             break;
         }
@@ -99,7 +101,7 @@ static int64_t fa_exact_job(const fa_job *job, const fa_cells *at, const fa_ques
     for (i = 0; i < at->n && !fa_is_late(i, end); i++) {
         if (!released && !fa_alloc_failed())
             fa_give_nothing(i, ask->quantity, out);
-        else if (!released || !fa_exact_give(&e, i, at->target[i], ask->quantity, out)) {
+        else if (!released || !fa_exact_give(&e, i, at->target[i], at->off ? at->off[i] : 0.0, ask->quantity, out)) {
             i = FA_NO_MEMORY;
             break;
         }

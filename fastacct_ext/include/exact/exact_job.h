@@ -14,6 +14,7 @@
 #define FA_NARROW     1e-9   /* width, relative for eps, beyond which another way is tried */
 #define FA_WALL_STEPS 1000.0 /* steps up to which plain sums, which lose no digits, are tried where no end is near */
 #define FA_WALL_NEAR  60.0   /* steps times noise, and square of the deviations up to the end, where they come first */
+#define FA_WALL_GROUP 1.6    /* noise of a group of records below which they come first */
 #define FA_AT_END     4e-10  /* distance from the largest loss, relative, within which eps is known well enough ... */
 #define FA_NEAR_END   4e-7   /* ... and within which it is where no line is certified */
 #define FA_APART_MOST 64     /* blocks whose total variations are added up: 0.02 ms each */
@@ -36,6 +37,7 @@ typedef struct {
     double end[2];          /* largest loss of a direction when finite: its delta is 0 from there ... */
     double end_off[2];      /* ... and by how much more than the truth that is, at most */
     fa_log_moment *moment;  /* scratch of the fall-back, or NULL */
+    double off;             /* what the log delta that is asked may be off by: bounds of eps are those of its ends */
     double target;          /* of this job that was read last, NaN: none; and where its answer is */
     int64_t at;
     int is_shared;         /* whether many deltas of the job are expected to be read */
@@ -261,8 +263,12 @@ FA_INLINE int fa_may_be_walled(const fa_cap_job *job)
     return job->is_add && job->mu2 == 0.0 && job->data == 0 && (job->steps <= FA_WALL_STEPS || fa_cap_sees_end(job));
 }
 
+/* Of groups noise is in units of a member, and by itself says whether the end is near */
 FA_INLINE int fa_walled_first(const fa_cap_job *job)
 {
+    const fa_pair *pair = job->n == 1 ? job->blocks->pair : NULL;
+    if (pair && job->mixtures && pair->lattice > 1.0)
+        return fa_may_be_walled(job) && pair->sigma * pair->lattice < FA_WALL_GROUP;
     return fa_may_be_walled(job) && (job->n > 1 || job->steps * job->blocks[0].sigma <= FA_WALL_NEAR ||
                                      job->least * job->least < FA_WALL_NEAR * job->variance);
 }
@@ -295,7 +301,7 @@ FA_FUNC int fa_is_at_end(const fa_exact *e, int way, double log_delta, double ne
         double z = fa_cap_z(block, 0.499999 * eta / job->steps + block->kappa);
         chance += block->steps * fa_log_tail(-z / block->sigma);
     }
-    if (!(log(-expm1(-0.5 * eta)) + chance * (1.0 + 1e-9) - 1e-9 > log_delta))
+    if (!(log(-expm1(-0.5 * eta)) + chance * (1.0 + 1e-9) - 1e-9 > log_delta + e->off))
         return 0;
     *out = fa_share(*out, (fa_interval){end * (1.0 - near - 8.0 * FA_EPS), end * (1.0 + 8.0 * FA_EPS)});
     return 1;

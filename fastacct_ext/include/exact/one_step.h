@@ -46,24 +46,28 @@ FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
  * which the interval counts. */
 FA_FUNC fa_interval fa_one_step_mixture(const fa_pair *m, int sign, double eps)
 {
-    double s = m->sigma, low = m->q_low - 60.0 * s, high = m->p_top + 60.0 * s, A, B, from = m->slope / m->inv_var,
-           side[2] = {0.0, 0.0}, err[2] = {0.0, 0.0}, d, slip, grow;
+    double s = m->sigma, low = m->q_low - 60.0 * s, high = m->p_top + 60.0 * s, z = 0.5 * (low + high), A, B,
+           from = m->slope / m->inv_var, side[2] = {0.0, 0.0}, err[2] = {0.0, 0.0}, d, slip, grow;
     fa_interval r = {-INFINITY, 0.0};
     int i, k;
-    for (i = 0; i < 200; i++) {
-        double mid = 0.5 * (low + high);
-        if (m->kappa + fa_pair_loss(m, mid, &A, &B) < sign * eps)
-            low = mid;
+    for (i = 0; i < 200 && high - low > 0.0; i++) { /* Newton's method, or bisection */
+        double gap = m->kappa + fa_pair_loss(m, z, &A, &B) - sign * eps,
+               next = z - gap * s * s / fa_max(A - B, 1e-300);
+        if (fabs(next - z) <= 2.0 * FA_EPS * (fabs(z) + s))
+            low = high = z;
+        else if (gap < 0.0)
+            low = z;
         else
-            high = mid;
+            high = z;
+        z = next > low && next < high ? next : 0.5 * (low + high);
     }
     for (k = 0; k < 2; k++)
         for (i = 0; i <= (k ? m->n_q : m->n_p); i++) {
             double mean = k ? (i ? m->q_mean[i - 1] : 0.0) : (i ? m->p_mean[i - 1] + from : from),
                    log_w = k ? m->q_weight[i] : m->p_weight[i];
-            double z = (low - mean) / s, term = exp(log_w) * 0.5 * erfc(sign * z * FA_HALF_ROOT);
+            double x = (low - mean) / s, term = exp(log_w) * 0.5 * erfc(sign * x * FA_HALF_ROOT);
             side[k] += term;
-            err[k] += FA_EPS * (80.0 + 16.0 * (fabs(log_w) + 0.5 * z * z + fabs(z) * (1.0 + fabs(mean)) / s)) * term +
+            err[k] += FA_EPS * (80.0 + 16.0 * (fabs(log_w) + 0.5 * x * x + fabs(x) * (1.0 + fabs(mean)) / s)) * term +
                       1e-322; /* what underflows is off by a few 5e-324, which e^eps multiplies */
         }
     grow = exp(fa_min(eps, 700.0));

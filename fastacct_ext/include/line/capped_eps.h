@@ -157,7 +157,9 @@ FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
         *out = kept;
         return 1;
     }
-    if (!fa_cap_is_free(work, log_delta))
+    if (work->job.mixtures && a.eps > 0.0 && fabs(a.r.log_value - log_delta) < 1.0) /* delta(0) is above, about */
+        return 0;
+    if (!fa_cap_is_free(work, log_delta - work->job.off))
         return 0;
     out->lower = out->upper = 0.0;
     return 1;

@@ -193,6 +193,7 @@ struct fa_cap_job {
     int has_floor;  /* whether small losses are left to Chernoff's bound */
     int is_add; /* direction add: the same steps at exponents 1 - u; no cap is ever reached, and there is no floor */
     int walled; /* direction add of few steps (line/capped_closed.h) */
+    double off; /* what the log delta of an eps that is asked may be off by, either way */
     double low_q, low_p; /* walled: sums of n log Q_low and of n log of P_low/Q_low, P_low = E_Q[e^l low] */
 };
 
@@ -241,7 +242,7 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
     job->n = job->has_floor = job->is_add = job->mixtures = job->data = job->ended = job->walled = job->has_falls = 0;
-    job->mu2 = job->steps = job->variance = job->least = job->top = job->dip = job->fall_a = 0.0;
+    job->mu2 = job->steps = job->variance = job->least = job->top = job->dip = job->fall_a = job->off = 0.0;
     if (n > job->capacity)
         fa_cap_job_free(job);
     job->deepest = FA_CAP_DEEPEST;

@@ -26,7 +26,8 @@ struct fa_cap_line {
     double reach;                 /* Im u up to which the nodes are fine enough */
     int n, made, capacity;        /* points read, points computed */
     int spread;                   /* whether the tail is bounded on average, since |F| does not decay */
-    int closed;                   /* whether the tail is bounded: the nodes' phasors are scratch from then on */
+    int closed;                   /* whether the tail is bounded: the nodes' phasors are scratch from then on, ... */
+    double tail_at, log_tail;     /* ... at which eps, and log of what it is at most, over 1 */
     double *log_f, *arg_f, *size; /* log |F|, its angle, |F|; the first point counts half */
     double *log_all;              /* with a floor: log of |B0^T/(u (u-1))| likewise */
     double *gross;                /* several blocks: the sizes of what is added up in log F and its angle */

@@ -241,13 +241,14 @@ FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort 
     return fa_cap_close(job, &work->line, effort, eps, r, g);
 }
 
-/* other caps for a job that these have not certified; the usual ones: there are none */
+/* other caps for a job that these have not certified; the usual ones: there are none.  Those of added steps are where
+ * nothing is reached, whatever the effort */
 FA_FUNC fa_caps fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *effort)
 {
     int b, has_cap = 0;
     for (b = 0; b < job->n; b++)
         has_cap |= !job->blocks[b].pair && fa_cap_grows(job->blocks + b);
-    if (job->mixtures && effort->caps < FA_CAPS_LOW)
+    if (job->mixtures && !job->is_add && effort->caps < FA_CAPS_LOW)
         return job->dip > 0.0 && effort->caps == FA_CAPS_USUAL ? FA_CAPS_NEAR : FA_CAPS_LOW;
     return has_cap && effort->caps < FA_CAPS_NONE ? FA_CAPS_NONE : FA_CAPS_USUAL;
 }
@@ -330,10 +331,11 @@ FA_FUNC double fa_cap_steep(const fa_cap_line *line, double eps, const fa_cap_re
 FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps,
                            const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
 {
-    double off = fabs(fa_cap_read(job, line, eps).log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta)),
+    double off = fabs(fa_cap_read(job, line, eps).log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta)) +
+                 job->off,
            least = 2.0 * FA_EPS * eps, above = fa_max(1.05 * (g->up + off) / -r->slope, least),
            below = fa_max(1.05 * (g->down + off) / -r->slope, least), steep = fa_cap_steep(line, eps, r, g),
-           round = 8.0 * FA_EPS * (1.0 + fabs(log_delta));
+           round = 8.0 * FA_EPS * (1.0 + fabs(log_delta)) + job->off;
     if (!(fa_max(above, below) * steep < FA_CAP_CHANGE) || !(g->down < 0.5) || !(eps - below > 0.0))
         return 0;
     out->upper = eps + above;

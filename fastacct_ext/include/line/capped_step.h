@@ -147,12 +147,12 @@ FA_FUNC fa_cap_stepping fa_cap_stepping_at(const fa_cap_block *block, double c, 
 typedef enum { FA_MIX_ALL, FA_MIX_LARGE, FA_MIX_SMALL } fa_mix_part;
 
 /* log of about the modulus of fa_mix_fill_moduli, E_Q[|exp(u l)| windows] on Im xi = -eta, Re u = v, Im u = t, of all
- * losses or of those on one side of the floor; on the coarse nodes */
-FA_FUNC double fa_mix_modulus(const fa_cap_block *block, double v, double t, double eta, fa_mix_part part)
+ * losses or of those on one side of the floor; on the coarse nodes.  bent: what a cell costs over the curvature of l */
+FA_FUNC double fa_mix_modulus(const fa_cap_block *block, double v, double t, double eta, fa_mix_part part, double bent)
 {
     const fa_cap_nodes *s = &block->coarse;
     const fa_cap_windows *w = &block->w;
-    const double *l = s->sum.lr, *log_q = s->log_q, *moved = s->moved, *z = s->z;
+    const double *l = s->sum.lr, *log_q = s->log_q, *moved = s->moved, *z = s->z, *spread = s->spread;
     double co = cos(0.5 * eta), pen = -log(co), bend = eta * eta / (co * co), turn = t * eta / co, top = -INFINITY,
            sum = 0.0, s2 = block->sigma * block->sigma, y2 = eta * eta * s2 * s2, inv_cap = 0.5 / (w->width * w->width),
            inv_floor = part == FA_MIX_ALL ? 0.0 : 0.5 / (w->floor_width * w->floor_width),
@@ -162,14 +162,38 @@ FA_FUNC double fa_mix_modulus(const fa_cap_block *block, double v, double t, dou
     for (j = 0; j < n; j++) {
         double u0 = z[j] - w->cap, u1 = side * (w->floor - z[j]), e0 = inv_cap * (y2 - u0 * u0),
                e1 = inv_floor * (y2 - u1 * u1);
-        size[j] = log_q[j] + v * (l[j] + fa_min(pen, bend * moved[j])) + turn * moved[j] +
+        size[j] = log_q[j] + v * l[j] + fabs(v) * fa_min(pen, bend * moved[j]) + turn * moved[j] + bent * spread[j] +
                   (u0 < 0.0 ? fa_max(0.0, e0) : e0) + (u1 < 0.0 ? fa_max(0.0, e1) : e1);
         top = fa_max(top, size[j]);
+    }
+    if (!block->walled) { /* fa_mix_close_right has the first form beyond the last node, as 1e4 cells */
+        size[n - 1] += fabs(v) * (pen - fa_min(pen, bend * moved[n - 1])) + 9.2;
+        top = fa_max(top, size[n - 1]);
     }
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++)
         sum += fa_exp_plain_v(fa_max(-690.0, size[j] - top));
     return top + log(sum) + 0.5 * s2 * eta * eta;
+}
+
+/* -log of what quadrature of mixtures may be off by: of the line's sum of all losses and of the large ones, of K at
+ * Chernoff's right point, and at the floor's, each for an integrand of size 1; and Im u, and the largest exponent */
+typedef struct {
+    double all, large, right, small, t, most;
+} fa_mix_needs;
+
+/* 2 pi eta/h that these ask for on Im xi = -eta, cells of two steps h costing what the ledger counts */
+FA_FUNC double fa_mix_worst(const fa_cap_block *block, const fa_cap_plan *plan, const fa_mix_needs *needs,
+                            double right, double eta, double h)
+{
+    double co = cos(0.5 * eta), t = needs->t,
+           bent = exp(4.0 * h) * 0.5 * h * h * (needs->most * (1.0 + eta * eta / (co * co)) + t * eta / co),
+           worst = fa_max(needs->all + fa_mix_modulus(block, plan->tilt, t, eta, FA_MIX_ALL, bent),
+                          needs->right + fa_mix_modulus(block, right, 0.0, eta, FA_MIX_ALL, bent));
+    if (!block->split)
+        return worst;
+    worst = fa_max(worst, needs->large + fa_mix_modulus(block, plan->tilt, t, eta, FA_MIX_LARGE, bent));
+    return fa_max(worst, needs->small + fa_mix_modulus(block, plan->low, 0.0, eta, FA_MIX_SMALL, bent));
 }
 
 /* nodes of mixtures */
@@ -178,30 +202,32 @@ FA_FUNC int fa_mix_lay_line(const fa_cap_job *job, fa_cap_block *block, const fa
 {
     const fa_cap_plan *plan = &line->plan;
     fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
-    double z_low = fa_cap_begin(block, effort->left, fa_cap_tilt(job, plan->right)),
+    double right = fa_cap_tilt(job, plan->right), z_low = fa_cap_begin(block, effort->left, right),
            z_high = fa_cap_line_end(job, block, plan->right, plan->low, effort->right),
-           s2 = block->sigma * block->sigma, best = 0.0, right = plan->right, log_t = log(job->steps), worst, bend, h,
+           s2 = block->sigma * block->sigma, best = 0.0, log_t = log(job->steps), h,
            eta = fa_min(1.5, sqrt(2.0 * needs.need) / block->sigma), tail = log_t + 8.0,
-           strip = fa_min(1.0, sqrt(2.0 * tail) / block->sigma), need = needs.need + FA_MIX_SPARE - needs.log_m,
-           least = tail + 8.0 - fa_mix_modulus(block, right, 0.0, 0.0, FA_MIX_ALL),
-           need_large = effort->need + FA_MIX_SPARE + needs.ampl + needs.share - needs.log_m, least_small = 0.0;
-    int worse = 0;
+           strip = fa_min(1.0, sqrt(2.0 * tail) / block->sigma);
+    fa_mix_needs all = {.all = needs.need + FA_MIX_SPARE - needs.log_m,
+                        .right = tail + 8.0 - fa_mix_modulus(block, right, 0.0, 0.0, FA_MIX_ALL, 0.0),
+                        .large = effort->need + FA_MIX_SPARE + needs.ampl + needs.share - needs.log_m,
+                        .t = t,
+                        .most = fa_max(fa_max(fabs(plan->tilt), fabs(right)), block->split ? plan->low : 0.0)};
+    int worse = 0, i;
     if (block->split)
-        least_small = tail + 8.0 - fa_max(0.0, fa_mix_modulus(block, plan->low, 0.0, 0.0, FA_MIX_SMALL));
+        all.small = tail + 8.0 - fa_max(0.0, fa_mix_modulus(block, plan->low, 0.0, 0.0, FA_MIX_SMALL, 0.0));
     for (; worse < 3 && eta > 1e-4; eta *= 0.7) {
-        worst = fa_max(need + fa_mix_modulus(block, plan->tilt, t, eta, FA_MIX_ALL),
-                       least + fa_mix_modulus(block, right, 0.0, eta, FA_MIX_ALL));
-        if (block->split) {
-            worst = fa_max(worst, need_large + fa_mix_modulus(block, plan->tilt, t, eta, FA_MIX_LARGE));
-            worst = fa_max(worst, least_small + fa_mix_modulus(block, plan->low, 0.0, eta, FA_MIX_SMALL));
-        }
+        double worst = fa_mix_worst(block, plan, &all, right, eta, 0.0), bend = eta / cos(0.5 * eta), high, low;
         if (worst > 500.0) /* beyond what the ledger's doubles hold */
             continue;
-        bend = eta / cos(0.5 * eta);
-        h = fa_min(2.0 * FA_PI * eta / worst, 3.5 / sqrt(1.0 + right * (1.0 + bend * bend))); /* cells' curvature */
-        worse = h > best ? 0 : worse + 1;
-        if (h > best) {
-            best = h;
+        high = fa_min(2.0 * FA_PI * eta / worst, 3.5 / sqrt(1.0 + fabs(right) * (1.0 + bend * bend)));
+        low = fa_min(high, 2.0 * FA_PI * eta / fa_mix_worst(block, plan, &all, right, eta, high));
+        for (i = 0; i < 3 && low < 0.9 * high; i++) { /* the smaller h is, the less do cells cost */
+            h = sqrt(low * high);
+            *(2.0 * FA_PI * eta < h * fa_mix_worst(block, plan, &all, right, eta, h) ? &high : &low) = h;
+        }
+        worse = low > best ? 0 : worse + 1;
+        if (low > best) {
+            best = low;
             block->strip = eta;
         }
     }

@@ -285,27 +285,43 @@ FA_FUNC int fa_cap_spread_is_fine(const fa_cap_job *job, const fa_cap_line *line
     return 1;
 }
 
+/* further points that a tail of mixtures asks for, whose bound is dear: `best` at t, and `before` at `last` (0: none).
+ * It falls about like a power; what was found on few nodes is somewhat too far */
+FA_FUNC double fa_mix_more_points(const fa_cap_line *line, double best, double t, double before, double last,
+                                  double good)
+{
+    double h = line->plan.h, fall = last > 0.0 && best < before ? log(before / best) / log(t / last) : 0.0, next;
+    if (best == INFINITY)
+        next = last > 0.0 ? t : fa_max(2.0 * t, 0.7 * line->reach);
+    else if (fall > 2.0)
+        next = 1.02 * t * exp(fa_min(1.5, log(best / good) / fall));
+    else
+        next = fa_max(0.7 * line->reach, 1.3 * t);
+    return fa_min(next, line->reach) / h - line->made;
+}
+
 /* bound of the tail; further points, once, as far as the nodes are fine enough, while it is too large: the line is
  * another one then */
 FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
                                  double log_value)
 {
-    double h = line->plan.h, good = 2400.0 * exp(-effort->dead), best = INFINITY, t; /* 3e-11 */
+    double h = line->plan.h, good = 2400.0 * exp(-effort->dead), best = INFINITY, before, last = 0.0, t; /* 3e-11 */
     int round, more, i;
     if (line->spread) {
         line->closed = 1;
         return fa_cap_tail_spread(job, line, eps, log_value);
     }
+    if (job->mixtures && line->closed && eps == line->tail_at) /* with points that it has asked for */
+        return fa_cap_exp(line->log_tail - log_value);
     for (round = 0;; round++) {
         t = (line->n - 1) * h;
+        before = best;
         best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, 1.0));
-        for (i = 0; i < (job->mixtures ? 1 : 2) && !(best < good); i++)
+        for (i = 0; i < 2 && !job->mixtures && !(best < good); i++)
             best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, i ? 0.25 : 0.6));
-        /* that of mixtures is the dearer bound, and where none was found twice there is none further out */
-        more = job->mixtures ? (best > 1e9 * good ? line->made : line->made / 3) : line->made / 8;
-        more = (more + FA_RUN - 1) / FA_RUN;
-        if (job->mixtures && (line->made + more * FA_RUN) * h > line->reach)
-            more = (int)fa_max(1.0, (line->reach / h - line->made) / FA_RUN);
+        more = job->mixtures ? (int)fa_mix_more_points(line, best, t, before, last, good) : line->made / 8;
+        more = more > FA_RUN ? (more + FA_RUN - 1) / FA_RUN : 1;
+        last = t;
         if (best < good || line->closed || round > 40 || (job->mixtures && round > 0 && best == INFINITY) ||
             line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
             (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h ||
@@ -315,7 +331,11 @@ FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_ca
             fa_cap_points(job, line, line->made);
         line->n = line->made;
     }
+    if (job->mixtures && !(best < good))
+        best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, 0.6));
     line->closed = 1;
+    line->tail_at = eps;
+    line->log_tail = log(best) + log_value;
     return best;
 }
 

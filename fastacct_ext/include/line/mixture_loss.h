@@ -111,6 +111,32 @@ FA_INLINE double fa_mix_dip(const fa_pair *m)
     return fa_pair_falls(m) ? fa_max(0.0, -fa_mix_l(m, m->q_low - 7.0 * m->sigma, &moved)) : 0.0;
 }
 
+#define FA_MIX_CHUNK  64   /* nodes at a time */
+#define FA_MIX_FORGET 50.0 /* -log of a share of w that is nothing: 64 of them are 1e-20 */
+
+/* The components of one side that matter from z0 to z1, copied in their order; how many.  Of any other one's term, one
+ * of these has e^50 times as much at both ends, and so in between: its logarithm is linear in z */
+FA_FUNC int fa_mix_matter(int n_comp, const double *mean, const double *log_weight, double inv_var, double z0,
+                          double z1, double *mean_out, double *log_out)
+{
+    double left[FA_COMPONENTS], right[FA_COMPONENTS];
+    int i, a = 0, b = 0, many = 0;
+    for (i = 0; i < n_comp; i++) {
+        left[i] = FA_FMA(mean[i] * inv_var, z0, log_weight[i]);
+        right[i] = FA_FMA(mean[i] * inv_var, z1, log_weight[i]);
+        a = left[i] > left[a] ? i : a;
+        b = right[i] > right[b] ? i : b;
+    }
+    for (i = 0; i < n_comp; i++) {
+        if (fa_max(left[i] - left[a], right[i] - right[a]) < -FA_MIX_FORGET ||
+            fa_max(left[i] - left[b], right[i] - right[b]) < -FA_MIX_FORGET)
+            continue;
+        mean_out[many] = mean[i];
+        log_out[many++] = log_weight[i];
+    }
+    return many;
+}
+
 /* the largest exponent of one side's terms at z, 1 = e^0 included */
 FA_FUNC void fa_mix_top(int n_comp, const double *mean, const double *log_weight, double inv_var, int n,
                         const double *z, double *top)
@@ -125,12 +151,12 @@ FA_FUNC void fa_mix_top(int n_comp, const double *mean, const double *log_weight
     }
 }
 
-/* log(1 + w) of one side at real z, the posterior mean, and what log(1 + w) rounds, in units of the last place: its
- * exponents, each by its share, and the sum; for nodes.  top and sum are scratch */
-FA_FUNC void fa_mix_side(int n_comp, const double *mean, const double *log_weight, double inv_var, int n,
-                         const double *z, double *top, double *sum, double *value, double *posterior, double *rough)
+/* log(1 + w) of one side at some real z, the posterior mean, and what log(1 + w) rounds, in units of the last place:
+ * its exponents, each by its share, and the sum */
+FA_FUNC void fa_mix_some(int n_comp, const double *mean, const double *log_weight, double inv_var, int n,
+                         const double *z, double *value, double *posterior, double *rough)
 {
-    double each = 8.0 + n_comp;
+    double each = 8.0 + n_comp, top[FA_MIX_CHUNK], sum[FA_MIX_CHUNK];
     int i, j;
     fa_mix_top(n_comp, mean, log_weight, inv_var, n, z, top);
     memset(sum, 0, sizeof(double) * (size_t)n);
@@ -152,6 +178,19 @@ FA_FUNC void fa_mix_side(int n_comp, const double *mean, const double *log_weigh
         value[j] = top[j] > 0.0 ? top[j] + fa_log_v(all) : fa_log1p_plain_v(sum[j]);
         posterior[j] /= all;
         rough[j] = rough[j] / all + each * value[j];
+    }
+}
+
+/* the same of nodes, which increase: of components that do not matter there nothing is seen */
+FA_FUNC void fa_mix_side(int n_comp, const double *mean, const double *log_weight, double inv_var, int n,
+                         const double *z, double *value, double *posterior, double *rough)
+{
+    double own[FA_COMPONENTS], own_log[FA_COMPONENTS];
+    int i, size, many;
+    for (i = 0; i < n; i += size) {
+        size = n - i < FA_MIX_CHUNK ? n - i : FA_MIX_CHUNK;
+        many = fa_mix_matter(n_comp, mean, log_weight, inv_var, z[i], z[i + size - 1], own, own_log);
+        fa_mix_some(many, own, own_log, inv_var, size, z + i, value + i, posterior + i, rough + i);
     }
 }
 

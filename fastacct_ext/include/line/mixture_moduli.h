@@ -39,13 +39,22 @@ FA_FUNC double fa_mix_beyond(const fa_cap_block *block, double rate, double v, i
     return INFINITY;
 }
 
-/* What lies beyond the last node, and beyond the first where losses fall without end, counted by fa_cap_cells as 1e4
- * cells, and more where a modulus asks for it; with the first form alone there, whose factors are constant */
-FA_FUNC void fa_mix_close_moduli(const fa_cap_block *block, double rate, double v, double *one, double *two)
+/* What lies beyond the last node, counted by fa_cap_cells as 1e4 cells, and more where a modulus asks for it; with the
+ * first form alone there, whose factors are constant.  Walled also with the second, which is exp(v l + |v| bend D):
+ * negative exponents make the first one huge */
+FA_FUNC void fa_mix_close_right(const fa_cap_block *block, double rate, double v, double bend, double *one, double *two)
 {
     int last = block->nodes.sum.n / 2 - 1;
     one[last] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, rate, v, 0));
-    two[last] = one[last];
+    two[last] = block->walled ? two[last] * fa_max(1.0, 2e-4 * fa_mix_beyond(block, rate + fabs(v) * bend, v, 0))
+                              : one[last];
+}
+
+/* the same, and beyond the first node where losses fall without end */
+FA_FUNC void fa_mix_close_moduli(const fa_cap_block *block, double rate, double v, double bend, double *one,
+                                 double *two)
+{
+    fa_mix_close_right(block, rate, v, bend, one, two);
     if (!fa_pair_falls(block->pair))
         return;
     one[0] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, rate, v, 1));
@@ -69,7 +78,7 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
            most = fa_max(fa_max(fabs(c), fabs(v_right)), fa_max(fabs(v_back), with_floor ? v_low : 0.0)),
            cells = exp(2.0 * g) * g * g / 8.0, grow = 0.5 * s2 * eta * eta + FA_LN2, step = g * s2,
            bump = 9.0 + (block->pair->slope > 0.0 ? 2.0 / (eta * eta) : 0.0);
-    double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width),
+    double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width), bend = eta * eta / (co * co),
            plain = block->walled, floor_at = block->split ? w->floor : zs[s->sum.n - 1] + 20.0 * w->floor_width,
            floor_width = with_floor ? w->floor_width : 1.0, inv_floor = 0.5 / (floor_width * floor_width);
     int j, n = s->sum.n / 2;
@@ -106,12 +115,12 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
             low2[j] = edge * (fa_exp_plain_v(fa_min(600.0, q)) + fa_exp_plain_v(fa_min(600.0, q + v_low * (l + re))));
         }
     }
-    fa_mix_close_moduli(block, t * eta / co, c, line1, line2);
-    fa_mix_close_moduli(block, 0.0, v_right, right, right2);
-    fa_mix_close_moduli(block, 0.0, v_back, back, back2);
-    fa_mix_close_moduli(block, 0.0, 1.0, mean1, mean2);
+    fa_mix_close_moduli(block, t * eta / co, c, bend, line1, line2);
+    fa_mix_close_moduli(block, 0.0, v_right, bend, right, right2);
+    fa_mix_close_moduli(block, 0.0, v_back, bend, back, back2);
+    fa_mix_close_moduli(block, 0.0, 1.0, bend, mean1, mean2);
     if (with_floor)
-        large2[n - 1] = large[n - 1] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, t * eta / co, c, 0));
+        fa_mix_close_right(block, t * eta / co, c, bend, large, large2);
 }
 
 #endif

@@ -18,8 +18,8 @@ FA_FUNC void fa_mix_lay(const fa_pair *m, fa_cap_nodes *s)
     double *l = s->sum.lr, *gross = s->gross, *moved = s->moved, *spread = s->spread, *b = s->large_i, *rough = s->slip,
            *more = s->large_r, top_p = m->p_top - m->p_from, top_q = -m->q_low, slope = m->slope, offset = m->offset;
     int j, n = s->sum.n;
-    fa_mix_side(m->n_p, m->p_mean, m->p_log, m->inv_var, n, s->z, s->scratch, s->scratch2, l, moved, rough);
-    fa_mix_side(m->n_q, m->q_mean, m->q_log, m->inv_var, n, s->z, s->scratch, s->scratch2, gross, b, more);
+    fa_mix_side(m->n_p, m->p_mean, m->p_log, m->inv_var, n, s->z, l, moved, rough);
+    fa_mix_side(m->n_q, m->q_mean, m->q_log, m->inv_var, n, s->z, gross, b, more);
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
         double a = moved[j], p = l[j], line = FA_FMA(slope, s->z[j], offset);

@@ -7,6 +7,7 @@
 #define FA_LINE_MIXTURE_TAIL_H
 
 #include "capped_line.h"
+#include "mixture_powers.h"
 
 #define FA_MIX_TURN  0.9 /* of the angle up to which exp(u l) falls with it: heights of both sides add up */
 #define FA_MIX_STRIP 1.2 /* half width, in xi, of the strip of the sum's own error, at most */
@@ -53,12 +54,12 @@ typedef struct {
     double fade, wide;     /* xi where cells take over, and in what width */
     double strip, c, t, u; /* half width of the strip; Re u, Im u, |u| */
     double drift;          /* mean of the loss less kappa */
+    double rounding;       /* of log |Q exp(u l)|: both log(1 + w) to (16,000 + 16 (1 + |z|)/s^2) u */
 } fa_mix_curve;
 
-/* E/(1 + E) of one side at some z, its slope in xi, and a bound of its first two derivatives and of its third over 3.3
- * in the strip, half = cos(strip/2): docs/algorithms/line.md, "Mixtures", "Tail" */
+/* sums of m w, m^2 w and m^3 w of one side over `level` at some z, the first with `still` */
 FA_FUNC void fa_mix_rise(int n_comp, const double *mean, const double *log_weight, double inv_var, double still,
-                         double level, double half, int n, const double *z, double *rise, double *slope, double *swing)
+                         double level, int n, const double *z, double *rise, double *slope, double *swing)
 {
     int i, j;
     for (j = 0; j < n; j++) {
@@ -75,6 +76,13 @@ FA_FUNC void fa_mix_rise(int n_comp, const double *mean, const double *log_weigh
             swing[j] = FA_FMA(m * m, e, swing[j]);
         }
     }
+}
+
+/* E/(1 + E) of one side, E being the first sum, its slope in xi, and a bound of its first two derivatives and of its
+ * third over 3.3 in the strip, half = cos(strip/2): docs/algorithms/line.md, "Mixtures", "Tail" */
+FA_FUNC void fa_mix_risen(double half, int n, double *rise, double *slope, double *swing)
+{
+    int j;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
         double all = fa_max(rise[j], 1e-300), average = slope[j] / all, low = 1.0 / (1.0 + rise[j]),
@@ -110,10 +118,10 @@ FA_FUNC fa_mix_curve fa_mix_curve_of(const fa_cap_block *block, const fa_cap_lin
     out.t = t;
     out.u = sqrt(out.c * out.c + t * t);
     out.drift = s->mean - block->kappa;
+    out.rounding = (2.0 + fabs(out.c) + t) * FA_EPS *
+                   (1.6e4 + 16.0 * block->inv_var * (1.0 + fa_max(-s->z[0], s->z[s->sum.n - 1])));
     return out;
 }
-
-#define FA_MIX_CHUNK 64 /* nodes at a time */
 
 /* the curve at some nodes: theta, theta', a bound of |theta'| and |theta''| in the strip, and log(1 + w_P), log(1 +
  * w_Q) there */
@@ -157,17 +165,33 @@ FA_FUNC void fa_mix_fill_chunk(const fa_cap_block *block, const fa_mix_curve *cu
     double half = cos(0.5 * curve->strip), inv_var = block->inv_var, top = curve->top,
            up[FA_MIX_CHUNK], rise[FA_MIX_CHUNK], more[FA_MIX_CHUNK], down[FA_MIX_CHUNK], fall[FA_MIX_CHUNK],
            less[FA_MIX_CHUNK];
-    int j;
-    fa_mix_rise(m->n_p, m->p_mean, m->p_log, inv_var, m->p_from, curve->level_p, half, n, z, up, rise, more);
-    fa_mix_rise(m->n_q, m->q_mean, m->q_log, inv_var, 0.0, curve->level_q, half, n, z, down, fall, less);
+    fa_mix_powers p, q;
+    int j, p_powers = fa_mix_powers_of(m, m->n_p, m->p_mean, m->p_log, n, z, &p),
+           q_powers = fa_mix_powers_of(m, m->n_q, m->q_mean, m->q_log, n, z, &q);
+    if (p_powers)
+        fa_mix_powers_rise(&p, inv_var, m->p_from, curve->level_p, n, z, up, rise, more);
+    else
+        fa_mix_rise(m->n_p, m->p_mean, m->p_log, inv_var, m->p_from, curve->level_p, n, z, up, rise, more);
+    if (q_powers)
+        fa_mix_powers_rise(&q, inv_var, 0.0, curve->level_q, n, z, down, fall, less);
+    else
+        fa_mix_rise(m->n_q, m->q_mean, m->q_log, inv_var, 0.0, curve->level_q, n, z, down, fall, less);
+    fa_mix_risen(half, n, up, rise, more);
+    fa_mix_risen(half, n, down, fall, less);
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
         out->theta[j] = top * (up[j] + down[j]);
         out->turn[j] = top * (rise[j] - fall[j]);
         out->swing[j] = top * (more[j] + less[j]);
     }
-    fa_mix_side_off(m->n_p, m->p_mean, m->p_log, inv_var, n, z, out->theta, out->pr, out->pi);
-    fa_mix_side_off(m->n_q, m->q_mean, m->q_log, inv_var, n, z, out->theta, out->qr, out->qi);
+    if (p_powers)
+        fa_mix_powers_off(&p, inv_var, n, z, out->theta, out->pr, out->pi);
+    else
+        fa_mix_side_off(m->n_p, m->p_mean, m->p_log, inv_var, n, z, out->theta, out->pr, out->pi);
+    if (q_powers)
+        fa_mix_powers_off(&q, inv_var, n, z, out->theta, out->qr, out->qi);
+    else
+        fa_mix_side_off(m->n_q, m->q_mean, m->q_log, inv_var, n, z, out->theta, out->qr, out->qi);
 }
 
 /* bound of |(log g)''| in the strip, g = Q exp(u l) dz/dxi on the curve; at least 1e9 where phases may wind */
@@ -202,8 +226,9 @@ FA_FUNC double fa_mix_left_mass(const fa_cap_block *block, const fa_mix_curve *c
     const fa_pair *m = block->pair;
     double s2 = block->sigma * block->sigma, far = (m->q_low - s->z[0]) / block->sigma,
            up, theta, unused[2], u1 = fa_max(0.0, w->floor - s->z[0]), size, fall;
-    fa_mix_rise(m->n_p, m->p_mean, m->p_log, block->inv_var, m->p_from, curve->level_p, 1.0, 1, s->z, &up,
-                unused, unused + 1);
+    fa_mix_rise(m->n_p, m->p_mean, m->p_log, block->inv_var, m->p_from, curve->level_p, 1, s->z, &up, unused,
+                unused + 1);
+    fa_mix_risen(1.0, 1, &up, unused, unused + 1);
     theta = curve->top * (up + (m->n_q ? 1.0 : 0.0));
     size = 0.5 * s2 * theta * theta - 0.5 * far * far + fa_mix_turned(m, curve, theta) +
            fa_max(0.0, curve->c * (fa_pair_falls(m) ? s->sum.lr[0] : -curve->drift));
@@ -230,9 +255,8 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
            floor_at = w->floor, sum = 0.0, swollen = 0.0, fuzzy = 0.0, last, before, left, worst = 0.0, begin = 0.0,
            in_strip = pay * exp(2.0 * h) * (0.5 * curve->strip * curve->strip + h * h / 8.0),
            wide = curve->wide, faded = large ? 1.0 : 0.25 / (wide * wide), far = cos(0.5 * curve->strip / wide),
-           stiff = exp(h / wide) / (wide * wide * far * far),
-           kernel = 2.0 * FA_PI * curve->strip / h, slope = block->pair->slope, offset = block->pair->offset,
-           term[FA_MIX_CHUNK];
+           stiff = exp(h / wide) / (wide * wide * far * far), kernel = 2.0 * FA_PI * curve->strip / h,
+           slope = block->pair->slope, offset = block->pair->offset, term[FA_MIX_CHUNK];
     fa_mix_chunk at;
     int i, j, n = s->sum.n, size = 0;
     for (i = 0; i < n; i += FA_MIX_CHUNK) {
@@ -274,8 +298,9 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
     }
     left = fa_mix_left_mass(block, curve, begin, large);
     if (large)
-        return log(sum + left);
-    *slack_out = pay * (fa_max(2.1, -2.0 / expm1(-kernel)) * swollen / sum + FA_EPS * (4.0 * (n + 64.0) + fuzzy / sum));
+        return log(sum + left) + pay * curve->rounding;
+    *slack_out = pay * (fa_max(2.1, -2.0 / expm1(-kernel)) * swollen / sum + curve->rounding +
+                        FA_EPS * (4.0 * (n + 64.0) + fuzzy / sum));
     return log(sum + fa_max(left, block->walled ? 0.0 : 1e-16));
 }
 

@@ -33,6 +33,7 @@ typedef struct {
     double p_top, q_low; /* largest mean of P, smallest of Q */
     int symmetric;       /* Q is the mirror image of P: both directions coincide */
     double sample_rate;  /* of a Poisson-sampled Gaussian, else 0 */
+    double lattice;      /* all means of a side, less that of its reference, times this are whole numbers; 0: none */
 } fa_pair;
 
 /* Poisson-subsampled Gaussian, 0 < q < 1; or a plain Gaussian, q = 1 */
@@ -45,6 +46,7 @@ FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
     m->n_p = 1;
     m->n_q = m->symmetric = 0;
     m->sample_rate = q;
+    m->lattice = 1.0;
     m->kappa = log1p(-q);
     m->p_mean[0] = 1.0;
     m->p_log[0] = log(q) - m->kappa - 0.5 * m->inv_var;
@@ -64,6 +66,18 @@ FA_INLINE double fa_log_first(int n, const double *weight)
     return others < 0.5 || (n == 2 && others < 1.0) ? log1p(-others) : log(weight[0]);
 }
 
+/* 1/d if d divides all means of a side, less the first of them, to the last digit; else 0 */
+FA_INLINE double fa_lattice_of(int n, const double *mean, double d)
+{
+    int i;
+    for (i = 1; i < n; i++) {
+        double times = fabs(mean[i] - mean[0]) / d;
+        if (times != floor(times) || !(times < 1e6))
+            return 0.0;
+    }
+    return 1.0 / d;
+}
+
 /* general mixtures; weights positive, summing to 1; means sorted outwards from 0 (|mean| increasing).  The caller has
  * checked. */
 FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_weight, const double *p_mean, int n_q,
@@ -76,6 +90,8 @@ FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_
     m->sigma = s = sigma / range;
     m->inv_var = 1.0 / (s * s);
     m->sample_rate = 0.0;
+    m->lattice = fa_max(n_p > 1 ? p_mean[1] - p_mean[0] : 0.0, n_q > 1 ? q_mean[0] - q_mean[1] : 0.0);
+    m->lattice = range * fa_min(fa_lattice_of(n_p, p_mean, m->lattice), fa_lattice_of(n_q, q_mean, m->lattice));
     m->n_p = n_p - 1;
     m->n_q = n_q - 1;
     m->p_from = (p_mean[0] - base) / range;
@@ -134,8 +150,10 @@ FA_INLINE double fa_log1p_sum(int n, const double *mean, const double *log_weigh
             at = i;
         }
     }
-    for (i = 0; i < n; i++)
-        rest += i == at ? exp(-top) : exp(FA_FMA(mean[i] * inv_var, x, log_weight[i]) - top);
+    for (i = 0; i < n; i++) {
+        double e = i == at ? -top : FA_FMA(mean[i] * inv_var, x, log_weight[i]) - top;
+        rest += e > -700.0 ? exp(e) : 0.0;
+    }
     return top + log1p(rest);
 }
 
@@ -154,8 +172,10 @@ FA_FUNC double fa_pair_loss(const fa_pair *m, double x, double *a_out, double *b
         int n = s ? m->n_q : m->n_p;
         const double *mean = s ? m->q_mean : m->p_mean, *lw = s ? m->q_log : m->p_log;
         double f = fa_log1p_sum(n, mean, lw, m->inv_var, x);
-        for (i = 0; i < n; i++)
-            side[s] += mean[i] * exp(FA_FMA(mean[i] * m->inv_var, x, lw[i]) - f);
+        for (i = 0; i < n; i++) {
+            double e = FA_FMA(mean[i] * m->inv_var, x, lw[i]) - f;
+            side[s] += e > -700.0 ? mean[i] * exp(e) : 0.0;
+        }
         l += s ? -f : f;
     }
     *a_out = side[0] + m->p_from;
