@@ -64,8 +64,7 @@ def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]
         rough = end * np.union1d(np.geomspace(1e-6, 1.0, 48), np.linspace(0.0, 1.0, 24))
         low, high = _falling(*deltas(direction, rough))
         weight = 0.08 * np.log(np.maximum(high, least)) - 3.0 * (high - low > 1e-7 * high)
-        fine = np.linspace(0.0, end, 1 << 14)
-        dense = np.exp(np.interp(fine, rough, weight))
+        dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, weight))
         found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
     whole = sum(float(count[-1]) for _, count in found.values())
     return {

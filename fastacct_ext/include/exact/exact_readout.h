@@ -33,8 +33,7 @@ FA_FUNC fa_interval fa_ended_log_delta(fa_exact *e, int way, double eps)
     fa_cap_work *work = e->capped + way;
     int i, walled = fa_walled_first(&work->job), found = 0;
     double slope;
-    /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
-     */
+    /* next to the largest loss what is certified differs between points: delta is at most that a little before */
     if (walled && eps > e->end[way] * (1.0 - FA_BEFORE_END)) {
         fa_set_wall(work, 1);
         if (fa_capped_log_delta(e, work, e->end[way] * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
@@ -266,9 +265,8 @@ FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
     r = fa_exact_eps_way(e, 0, log_delta);
     /* at eps = 0 both directions are the total variation distance */
     if (e->directions == FA_WAYS_REMOVE || e->symmetric ||
-        (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta - e->off))))
-        return r;
-    if (fa_add_is_soon_below(e, r.upper, log_delta))
+        (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta - e->off))) ||
+        fa_add_is_soon_below(e, r.upper, log_delta - e->off))
         return r;
     add = fa_exact_eps_way(e, 1, log_delta);
     r.lower = fa_max(r.lower, add.lower);
