@@ -128,7 +128,7 @@ def normals(release, relation, read):
         sides = [[[*map(read.exact, one)] for one in release[side]] for side in "pq"]
         read.require(all(sum(weight for weight, _ in side) <= 1 for side in sides), "weights are more than 1")
         p, q = ([(arb(weight), mean) for weight, mean in side] for side in sides)
-        read.require(max(mean for _, mean in p) > 0 and len(p) * len(q) < 10**5, "P is at 0, or there are too many")
+        read.require(max(mean for _, mean in p) > 0 and len(p) * len(q) <= 10**4, "P is at 0, or there are too many")
         return read.ball(release["mixture"]), p, [(weight, -mean) for weight, mean in q]
     noise, chances, far = places(release, read)
     read.require(far == 1 or relation in ("add_remove", "add", "remove"), "its records keep their places")

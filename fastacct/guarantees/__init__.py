@@ -354,7 +354,7 @@ def _refuse_certificate(found: Certificate, beside: Guarantee) -> None:
         raise ValueError(f"the certificate is at delta = {found.delta:.60} under {found.neighbors!r:.30}")
     stated, own = (  # how far it reaches belongs to the proof
         [{word: one[word] for word in one if word != "reach"} for one in each]
-        for each in (found.document["releases"], releases(beside.released, beside.neighbors))
+        for each in (found.document.get("releases", []), releases(beside.released, beside.neighbors))
     )
     if stated != own:
         raise ValueError("the certificate is of another job")

@@ -64,6 +64,18 @@ HOSTILE = {
         _claim({"count": 1, "gaussian": "9", "poisson": "0.1", "group": 2, "reach": True}),
         "reach = True",
     ),
+    "a prime number of places": (
+        _claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"bits": 4096, "places": 65521}),
+        "so many places take long",
+    ),
+    "4194304 places": (
+        _claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"places": 2**22}),
+        "places = 4194304 is not whole",
+    ),
+    "a mixture of 101 times 100 pairs": (
+        _claim({"count": 1, "mixture": "9", "p": [["0.001", "1"]] * 101, "q": [["0.001", "0"]] * 100}, plan=_LINE),
+        "there are too many",
+    ),
     "an exponent of a count": (_in_place('"count": 1', '"count": 1e0'), "count = 1.0 is not whole"),
     "Infinity": (_in_place('"places": 1024', '"places": Infinity'), "places = inf is not whole"),
     "minus Infinity": (_in_place('"first": -10', '"first": -Infinity'), "first = -inf is not whole"),
