@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Final
 
+from fastacct.scripts.copies import copies
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
-from fastacct.scripts.names import Function
-from fastacct.scripts.tree import UnclearError, last_name
+from fastacct.scripts.tree import Function, UnclearError, last_name
 
 _KEEPS: Final = (
     *("save", "save_pretrained", "save_model", "save_weights", "save_checkpoint", "save_state", "deepcopy", "dump"),
@@ -42,6 +43,10 @@ _WEIGHS: Final = re.compile(r"weights?$|prior|^init")
 """Arguments by which records or classes weigh in a loss."""
 _IGNORED: Final = ("WeightedRandomSampler",)
 """What an engine that draws by itself takes no notice of."""
+_RANKS: Final = ("rank", "qcut", "zscore", "minmax_scale", "robust_scale", "quantile_transform", "power_transform")
+"""Functions that put records into relation to all others."""
+_STOPS: Final = re.compile(r"early_?stop|stopp(?:er|ing)|keep_?best|best_?model|save_?best", re.I)
+"""Classes and objects that end a training, or keep a model, by the figure that they are called with."""
 _TABLES: Final = ("Counter", "DataFrame", "Series")
 
 
@@ -50,6 +55,7 @@ def ask_of_leaks(loop: Loop) -> None:
     try:
         flow = Flow(loop.script, loop.data)
         found = [*_choices(loop, flow), *_statistics(loop, flow), *_shown(loop, flow)]
+        found += [(one, "puts records several times into the data") for one in copies(loop, flow)]
     except (RecursionError, UnclearError) as error:
         loop.ask("noise", f"where private records go cannot be told: {error}")
         return
@@ -82,6 +88,8 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         elif name in ("max", "min", "sorted") and any(one.arg == "key" for one in call.keywords):
             if any("figure" in flow.kinds(one) and _has_models(flow, one) for one in call.args):
                 yield call, _CHOSEN
+        elif any("figure" in flow.kinds(one) for one in given) and _is_stopper(loop, call):
+            yield call, _CHOSEN
         elif name in _WATCHES:
             words = [one.value for one in call.keywords if one.arg == "monitor"] + call.args[:1]
             watched = [str(one.value) for one in words if isinstance(one, ast.Constant) and isinstance(one.value, str)]
@@ -95,6 +103,17 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load):
             is_chosen = _KEPT.search(ast.unparse(one.value)) is not None and "figure" in flow.kinds(one.slice)
             yield from [(one, _CHOSEN)] * is_chosen
+
+
+def _is_stopper(loop: Loop, call: ast.Call) -> bool:
+    """Whether an object is called that its name, or that of its class, says to stop a training or to keep a model."""
+    within = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    names = [last_name(one) for one in (call.func, *within)]
+    for one in (call.func, *within):
+        with contextlib.suppress(UnclearError):
+            made = loop.script.resolve(one)
+            names += [last_name(made.func)] if isinstance(made, ast.Call) else []
+    return any(_STOPS.search(name) for name in names)
 
 
 def _evaluated(loop: Loop, flow: Flow) -> Iterator[ast.AST]:
@@ -177,6 +196,9 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         is_learning = name in (*_FITS, *_VOCABULARIES, "train") and _is_learner(loop, call)
         if is_learning and any("data" in flow.kinds(one) for one in given):
             yield call, "learns from the records that are trained on, without noise"
+        within = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if name in _RANKS and not is_inside(call) and any("data" in flow.kinds(one) for one in (within, *given)):
+            yield call, why
         is_made = name[:1].isupper() and name not in (*_IGNORED, *_TABLES) and not is_inside(call)
         if is_made and any("figure" in flow.kinds(one) for one in given):
             yield call, why
