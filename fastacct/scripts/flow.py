@@ -313,7 +313,7 @@ class Flow:
         return _as(kinds, "figure") if node.attr == "loss" else kinds
 
     def _is_before_noise(self, node: ast.Attribute) -> bool:
-        """Whether the gradient of a batch is read between backward() and the step that adds noise."""
+        """Whether the gradient of a batch is taken between backward() and the step that adds noise."""
         calls = [one for one in ast.walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
         lines = {name: [one.lineno for one in calls if last_name(one.func) == name] for name in ("backward", "step")}
         return any(one < node.lineno for one in lines["backward"]) and any(one > node.lineno for one in lines["step"])

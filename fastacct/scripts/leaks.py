@@ -216,11 +216,19 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(node, ast.Subscript) and isinstance(above, ast.BinOp) and "record" in flow.kinds(above):
             is_weight = "figure" in flow.kinds(node.value) and bool({"data", "record"} & flow.kinds(node.slice))
             yield from [(node, why)] * is_weight  # of the class of a record
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult):
+        is_scaled = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult)
+        if is_scaled and isinstance(node, ast.BinOp) and not _is_of_one(loop, node):
             right = flow.kinds(node.right)
             is_kept = "mean" in right and {"data", "record"} & flow.kinds(node.left) and "figure" in right
             if is_kept or ({"figure", "extent"} & right and _is_records(loop, flow, node.left)):
                 yield node, why
+
+
+def _is_of_one(loop: Loop, node: ast.BinOp) -> bool:
+    """Whether an item of a data set is scaled by what is found of itself, and of no field."""
+    function = loop.script.above(node, ast.FunctionDef)
+    is_item = function is not None and function.name == "__getitem__"
+    return is_item and not any(isinstance(one, ast.Name) and one.id == "self" for one in ast.walk(node.right))
 
 
 def _is_records(loop: Loop, flow: Flow, node: ast.expr) -> bool:
@@ -271,7 +279,7 @@ def _shown(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
     if loop.framework != "by hand":
         for one in script.attributes["grad_sample"]:
             if isinstance(one.ctx, ast.Load) and not _is_asked_of(script.parent[one]):
-                yield one, "is read: gradients of single records, without noise"
+                yield one, "takes gradients of single records, without noise"
     for call in script.calls:
         name, within = last_name(call.func), getattr(call.func, "value", None)
         is_log = _LOGS.match(name) is not None and within is not None and _LOGGERS.search(ast.unparse(within))

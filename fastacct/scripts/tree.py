@@ -7,7 +7,7 @@ import builtins
 import copy
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
+from typing import Final, NamedTuple, TypeGuard, TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES: Final = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -327,7 +327,7 @@ def line_of(node: ast.AST) -> int:
     return getattr(node, "lineno", 1)
 
 
-def number_of(value: Any) -> Any:
+def number_of(value: object) -> float:
     """A number of a size that can be computed with."""
     if not isinstance(value, int | float) or abs(value) > 1e18:
         raise ValueError

@@ -3,6 +3,7 @@
 import pytest
 
 from fastacct.scripts.answers import check
+from tests.scripts.test_answers import SCRIPTS
 
 ARRAYS = """
 import numpy as np
@@ -103,3 +104,14 @@ def test_weights_that_the_script_saves_ask_for_the_epochs_of_all_runs(lines, ask
     assert ("epochs" in found.asks) == asks
     (told,) = check(RESUMED.replace("#LOAD", lines), records=30_000, epochs=10)
     assert told.epsilon == PLAIN
+
+
+SCALED = "        x = (x - x.mean()) / (x.std() + 1e-6)"
+
+
+@pytest.mark.parametrize(("line", "is_told"), [(SCALED, False), (SCALED.replace("x.mean()", "self.t.mean()"), True)])
+def test_an_item_may_be_scaled_by_itself_and_not_by_all(line, is_told):
+    text = SCRIPTS["wild_items_scaled_one_by_one"]["script"]
+    assert SCALED in text
+    (found,) = check(text.replace(SCALED, line), records=24_000)
+    assert (found.epsilon is None) == is_told == ("noise" in found.asks)
