@@ -42,6 +42,7 @@ _ASSUMED: Final = "assumes that each record is one example, and that no record c
 """What every number rests on, and a script does not show."""
 _ONLY: Final = "only where --{} is {}, which is not its default: else this trains without privacy."
 """What is said of a flag of the script's own command line that a private loop needs."""
+_LARGE: Final = "delta {:g} is not below 1 / {} records: it allows to show one whole record; take a smaller one."
 _METHODS: Final = ("make_private", "make_private_with_epsilon")
 _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None]]]] = {
     "make_private": ("", "opacus", engines.opacus),
@@ -271,6 +272,8 @@ def _answered(loop: Loop) -> Finding:
         if loop.breaks:
             runs = _runs(loop, "poisson")
             poisson = max(float(epsilon_bounds(**run, delta=values["delta"]).upper) for run in runs)
+        if values["delta"] * values.get("records", 1) >= 1 and "records" in values:
+            loop.notes.append(_LARGE.format(values["delta"], values["records"]))
     asks |= {name: asks.get(name, "it is not found") for name in needed if name not in asks and not loop.call}
     return Finding(
         loop.line,

@@ -81,8 +81,12 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         steps = steps_of(script, script.origin(optimizer))
         loop.earlier = [one for one in steps if is_earlier(script, one, call)]
         steps = [one for one in steps if one not in loop.earlier]
-        for one in (optimizer, private):
-            refuse_rebound(script, one, call)
+        try:
+            refuse_rebound(script, private, call)
+        except UnclearError as error:
+            loop.ask_instead("records batch_size", error)
+            raise
+        refuse_rebound(script, optimizer, call)
         inner = over(script, steps[0]) if steps else None
         refuse_shared(script, steps)
         for one in steps[1:]:

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from fastacct.scripts.names import Function, Key, Script
-from fastacct.scripts.tree import UnclearError, last_name
+from fastacct.scripts.names import Key, Script
+from fastacct.scripts.tree import Function, UnclearError, last_name, names_in, parts, value_of
 
 Kinds = frozenset[str]
 _NONE: Final[Kinds] = frozenset()
@@ -97,7 +97,7 @@ class Flow:
                     self.models.add(last_name(func.value))
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                for one in _parts(target):
+                for one in parts(target):
                     if isinstance(one, ast.Subscript) and (root := _root(one)):
                         self.filled.setdefault(root, []).append((node, node.value))
                         self.counted.setdefault(root, []).append(one.slice)
@@ -115,16 +115,50 @@ class Flow:
             for value in self.fields.get(node.attr, ()):
                 self._seed(value, seen)
             return
-        for one in _names(node):
+        for one in names_in(node):
             if self.script.qualified(one) or self.is_model(one.id) or one.id in self.defined:
                 continue
-            found = [*self._reaching(one)]
-            if any(_is_number(value) for value in found) or not found:
+            found = [*self.reaching(one)]
+            if any(isinstance(value, ast.Constant) for value in found) or not found:
                 continue
             self.seeds.add(self._key(one))
             self.roots.add(one.id)
-            for value in found:
+            for value in found if (part := self._unpacked(one)) is None else [part]:
                 self._seed(value, seen)
+        for call in (one for one in ast.walk(node) if isinstance(one, ast.Call)):
+            for value in self._made(call):
+                self._seed(value, seen)
+
+    def _made(self, call: ast.Call) -> Iterator[ast.expr]:
+        """What a function of the file returns that is called once, and what a data set of the file has items of."""
+        name = last_name(call.func)
+        if (
+            self.script.qualified(call.func)
+            or len([one for one in self.script.calls if last_name(one.func) == name]) > 8
+        ):
+            return
+        for function in self.defined.get(name, []) if len(self.script.uses[name]) == 1 else ():
+            found = [one.value for one in ast.walk(function) if isinstance(one, ast.Return)]
+            yield from (one for one in found if one is not None and not isinstance(one, ast.Tuple))
+        for item in self.defined.get("__getitem__", []):
+            if getattr(self.script.owner(item), "name", "") == name:
+                for one in ast.walk(item):
+                    field = one.value if isinstance(one, ast.Subscript) else None
+                    while isinstance(field, ast.Attribute) and last_name(field.value) != "self":
+                        field = field.value  # self.frame.iloc[i]
+                    if isinstance(field, ast.Attribute) and not self.is_model(field.attr):
+                        yield field
+
+    def _unpacked(self, use: ast.Name) -> ast.expr | None:
+        """The element of a tuple that a function of the file returns, and that a name is set to once."""
+        found = self.script.lookup(use.id, use)[1]
+        call = found[0].value if len(found) == 1 and found[0].kind == "part" else None
+        if not isinstance(call, ast.Call) or len(self.defined.get(last_name(call.func), [])) != 1:
+            return None
+        try:
+            return self.script.element(found[0], use.id)
+        except UnclearError:
+            return None
 
     def _key(self, node: ast.expr) -> Key:
         try:
@@ -138,11 +172,11 @@ class Flow:
 
     # -- what a name may stand for -----------------------------------------------------------------------------------
 
-    def _reaching(self, use: ast.Name) -> Iterator[ast.expr]:
+    def reaching(self, use: ast.Name) -> Iterator[ast.expr]:
         """Values that may have been put into a name before it is used; of a parameter those of all calls."""
         scope, found = self.script.lookup(use.id, use)
         if self.script.scope(use) is not scope:  # a name of an outer scope: all of its values
-            yield from (value for one in found if (value := _value(self.script, one.node, use.id)) is not None)
+            yield from (value for one in found if (value := value_of(self.script, one.node, use.id)) is not None)
             for one in found:
                 if one.kind == "parameter":
                     yield from self._arguments(one.node)
@@ -156,7 +190,7 @@ class Flow:
             if one.kind == "parameter":
                 yield from self._arguments(one.node)
                 continue
-            if (value := _value(self.script, one.node, use.id)) is not None:
+            if (value := value_of(self.script, one.node, use.id)) is not None:
                 yield value
             statement = self.script.statement(one.node)
             is_inside = (isinstance(statement, ast.For) and statement in around) or self.script.parent[
@@ -166,7 +200,7 @@ class Flow:
                 last = statement
                 break
         for one, place in rows:
-            if place >= here and (value := _value(self.script, one.node, use.id)) is not None:
+            if place >= here and (value := value_of(self.script, one.node, use.id)) is not None:
                 loops = {*self._loops(one.node)} & around
                 if any(last is None or last not in [*ast.walk(loop)] for loop in loops):
                     yield value
@@ -246,7 +280,7 @@ class Flow:
                 return given[one.node]
         if self._key(node) in self.seeds:
             return frozenset({"data"})
-        values = [*self._reaching(node), *(value for _, value in self.filled.get(node.id, ()))]
+        values = [*self.reaching(node), *(value for _, value in self.filled.get(node.id, ()))]
         kinds = _NONE.union(*map(self.kinds, values))
         if any({"data", "record"} & self.kinds(one) for one in self.counted.get(node.id, ())):
             kinds |= {"figure"}
@@ -279,7 +313,7 @@ class Flow:
         return _as(kinds, "figure") if node.attr == "loss" else kinds
 
     def _is_before_noise(self, node: ast.Attribute) -> bool:
-        """Whether the gradient of a batch is read between backward() and the step that adds noise."""
+        """Whether the gradient of a batch is taken between backward() and the step that adds noise."""
         calls = [one for one in ast.walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
         lines = {name: [one.lineno for one in calls if last_name(one.func) == name] for name in ("backward", "step")}
         return any(one < node.lineno for one in lines["backward"]) and any(one > node.lineno for one in lines["step"])
@@ -346,53 +380,6 @@ def _root(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return ast.unparse(node) if last_name(node.value) == "self" else ""
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _parts(target: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(target, ast.Tuple | ast.List):
-        for one in target.elts:
-            yield from _parts(one)
-    else:
-        yield target
-
-
-def _names(node: ast.AST) -> Iterator[ast.Name]:
-    """Names in an expression, without functions that are called, transformations and numbers of records."""
-    if isinstance(node, ast.Name):
-        yield node
-    elif isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute):
-            yield from _names(node.func.value)
-        for one in (*node.args, *(word.value for word in node.keywords if "transform" not in (word.arg or ""))):
-            yield from _names(one)
-    elif isinstance(node, ast.Subscript):
-        yield from _names(node.value)
-    elif not isinstance(node, ast.Lambda):
-        for child in ast.iter_child_nodes(node):
-            yield from _names(child)
-
-
-def _value(script: Script, node: ast.AST, name: str) -> ast.expr | None:
-    """What a binding puts into a name, as far as it is an expression of the script."""
-    if isinstance(node, ast.arg):
-        return None
-    if isinstance(node, ast.Name):  # stored in a loop, a tuple of tuples or an operation
-        above = script.parent[node]
-        while isinstance(above, ast.Tuple | ast.List | ast.Starred):
-            above = script.parent[above]
-        if isinstance(above, ast.For | ast.comprehension):
-            return above.iter
-        node = above
-    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Tuple):
-        target, value = node.targets[0], node.value
-        if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
-            pairs = zip(target.elts, value.elts, strict=True)
-            return next((each for one, each in pairs if getattr(one, "id", "") == name), value)
-    return getattr(node, "value", None) or getattr(node, "context_expr", None)
-
-
-def _is_number(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant)
 
 
 def _place(node: ast.AST) -> tuple[int, int]:

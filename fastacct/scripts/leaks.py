@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Final
 
+from fastacct.scripts.copies import copies
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
-from fastacct.scripts.names import Function
-from fastacct.scripts.tree import UnclearError, last_name
+from fastacct.scripts.tree import Function, UnclearError, last_name
 
 _KEEPS: Final = (
     *("save", "save_pretrained", "save_model", "save_weights", "save_checkpoint", "save_state", "deepcopy", "dump"),
@@ -42,6 +43,10 @@ _WEIGHS: Final = re.compile(r"weights?$|prior|^init")
 """Arguments by which records or classes weigh in a loss."""
 _IGNORED: Final = ("WeightedRandomSampler",)
 """What an engine that draws by itself takes no notice of."""
+_RANKS: Final = ("rank", "qcut", "zscore", "minmax_scale", "robust_scale", "quantile_transform", "power_transform")
+"""Functions that put records into relation to all others."""
+_STOPS: Final = re.compile(r"early_?stop|stopp(?:er|ing)|keep_?best|best_?model|save_?best", re.I)
+"""Classes and objects that end a training, or keep a model, by the figure that they are called with."""
 _TABLES: Final = ("Counter", "DataFrame", "Series")
 
 
@@ -50,6 +55,7 @@ def ask_of_leaks(loop: Loop) -> None:
     try:
         flow = Flow(loop.script, loop.data)
         found = [*_choices(loop, flow), *_statistics(loop, flow), *_shown(loop, flow)]
+        found += [(one, "puts records several times into the data") for one in copies(loop, flow)]
     except (RecursionError, UnclearError) as error:
         loop.ask("noise", f"where private records go cannot be told: {error}")
         return
@@ -82,6 +88,8 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         elif name in ("max", "min", "sorted") and any(one.arg == "key" for one in call.keywords):
             if any("figure" in flow.kinds(one) and _has_models(flow, one) for one in call.args):
                 yield call, _CHOSEN
+        elif any("figure" in flow.kinds(one) for one in given) and _is_stopper(loop, call):
+            yield call, _CHOSEN
         elif name in _WATCHES:
             words = [one.value for one in call.keywords if one.arg == "monitor"] + call.args[:1]
             watched = [str(one.value) for one in words if isinstance(one, ast.Constant) and isinstance(one.value, str)]
@@ -95,6 +103,17 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load):
             is_chosen = _KEPT.search(ast.unparse(one.value)) is not None and "figure" in flow.kinds(one.slice)
             yield from [(one, _CHOSEN)] * is_chosen
+
+
+def _is_stopper(loop: Loop, call: ast.Call) -> bool:
+    """Whether an object is called that its name, or that of its class, says to stop a training or to keep a model."""
+    within = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    names = [last_name(one) for one in (call.func, *within)]
+    for one in (call.func, *within):
+        with contextlib.suppress(UnclearError):
+            made = loop.script.resolve(one)
+            names += [last_name(made.func)] if isinstance(made, ast.Call) else []
+    return any(_STOPS.search(name) for name in names)
 
 
 def _evaluated(loop: Loop, flow: Flow) -> Iterator[ast.AST]:
@@ -177,6 +196,9 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         is_learning = name in (*_FITS, *_VOCABULARIES, "train") and _is_learner(loop, call)
         if is_learning and any("data" in flow.kinds(one) for one in given):
             yield call, "learns from the records that are trained on, without noise"
+        within = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if name in _RANKS and not is_inside(call) and any("data" in flow.kinds(one) for one in (within, *given)):
+            yield call, why
         is_made = name[:1].isupper() and name not in (*_IGNORED, *_TABLES) and not is_inside(call)
         if is_made and any("figure" in flow.kinds(one) for one in given):
             yield call, why
@@ -194,11 +216,19 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(node, ast.Subscript) and isinstance(above, ast.BinOp) and "record" in flow.kinds(above):
             is_weight = "figure" in flow.kinds(node.value) and bool({"data", "record"} & flow.kinds(node.slice))
             yield from [(node, why)] * is_weight  # of the class of a record
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult):
+        is_scaled = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult)
+        if is_scaled and isinstance(node, ast.BinOp) and not _is_of_one(loop, node):
             right = flow.kinds(node.right)
             is_kept = "mean" in right and {"data", "record"} & flow.kinds(node.left) and "figure" in right
             if is_kept or ({"figure", "extent"} & right and _is_records(loop, flow, node.left)):
                 yield node, why
+
+
+def _is_of_one(loop: Loop, node: ast.BinOp) -> bool:
+    """Whether an item of a data set is scaled by what is found of itself, and of no field."""
+    function = loop.script.above(node, ast.FunctionDef)
+    is_item = function is not None and function.name == "__getitem__"
+    return is_item and not any(isinstance(one, ast.Name) and one.id == "self" for one in ast.walk(node.right))
 
 
 def _is_records(loop: Loop, flow: Flow, node: ast.expr) -> bool:
@@ -249,7 +279,7 @@ def _shown(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
     if loop.framework != "by hand":
         for one in script.attributes["grad_sample"]:
             if isinstance(one.ctx, ast.Load) and not _is_asked_of(script.parent[one]):
-                yield one, "is read: gradients of single records, without noise"
+                yield one, "takes gradients of single records, without noise"
     for call in script.calls:
         name, within = last_name(call.func), getattr(call.func, "value", None)
         is_log = _LOGS.match(name) is not None and within is not None and _LOGGERS.search(ast.unparse(within))

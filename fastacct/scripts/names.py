@@ -13,9 +13,20 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from fastacct.scripts.tree import Binding, ElsewhereError, Tree, UnclearError, keywords, last_name
+from fastacct.scripts.tree import (
+    Binding,
+    ElsewhereError,
+    Function,
+    Tree,
+    UnclearError,
+    keywords,
+    last_name,
+    line_of,
+    methods_of,
+    number_of,
+    option_of,
+)
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 Key = tuple[object, ...]
 
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., object]]] = {
@@ -55,6 +66,8 @@ class Script(Tree):
             raise UnclearError(node, "too deep to follow") from None
 
     def _resolved(self, node: ast.expr, once: bool) -> ast.expr:
+        if isinstance(node, ast.Attribute) and (flag := self.flag(node)) is not None:
+            return self._resolved(flag, once)
         if isinstance(node, ast.Attribute):
             return node if self.qualified(node) else self._resolved(self._field(node), once)
         if isinstance(node, ast.Subscript):
@@ -65,6 +78,8 @@ class Script(Tree):
         if found.kind == "parameter":
             function = self.parent[self.parent[found.node]]
             return self._resolved(self.argument(function, node.id), once)
+        if found.kind == "part":
+            return self._resolved(self.element(found, node.id), once)
         if found.kind != "value" or found.value is None:
             raise UnclearError(found.node, f"{node.id} is not set to a value that can be read")
         return self._resolved(found.value, once)
@@ -85,8 +100,8 @@ class Script(Tree):
             return found[0]
         if once or self.scope(node) is not scope:
             raise UnclearError(found[-1].node, f"{node.id} is set more than once")
-        line = _line(self.statement(node))
-        before = [one for one in found if _line(one.node) < line]
+        line = line_of(self.statement(node))
+        before = [one for one in found if line_of(one.node) < line]
         sure = len(before) == 1 or all(one.kind == "parameter" or self.parent[one.node] is scope for one in before)
         if not before or not sure or self.in_loop(node, scope):
             raise UnclearError(found[-1].node, f"{node.id} is set more than once")
@@ -157,6 +172,22 @@ class Script(Tree):
             raise UnclearError(one, f"this may change {ast.unparse(value)}")
         return self.resolve(value)
 
+    def element(self, binding: Binding, name: str) -> ast.expr:
+        """What a name gets of a tuple that a function of the file returns."""
+        node, call, why = binding.node, binding.value, f"{name} is not set to a value that can be read"
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        is_here = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not self.qualified(call.func)
+        if not is_here or not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple):
+            raise UnclearError(node, why)
+        whole = self.returned(call)
+        places = [place for place, one in enumerate(target.elts) if last_name(one) == name]
+        if not isinstance(whole, ast.Tuple) or len(whole.elts) != len(target.elts) or len(places) != 1:
+            raise UnclearError(node, why)
+        value = whole.elts[places[0]]
+        for one in self._given_away(value):
+            raise UnclearError(one, f"this may change {ast.unparse(value)}")
+        return value
+
     def _is_instance(self, node: ast.expr, owner: ast.AST) -> bool:
         """Whether an expression is `self` in a class, or an object of it."""
         if isinstance(node, ast.Name) and node.id == "self":
@@ -180,14 +211,18 @@ class Script(Tree):
     def _field(self, node: ast.Attribute) -> ast.expr:
         """What a field is set to: of self, of a class, of the command line."""
         stores = [one for one in self.attributes[node.attr] if not isinstance(one.ctx, ast.Load)]
+        own = self.statement(node)  # what x = f(x) reads was set before it
+        stores = [one for one in stores if self.statement(one) is not own] or stores
         for one in (*self.uses["setattr"], *self.attributes["__dict__"], *self._given_away(node.value)):
             raise UnclearError(one, f"this may change {ast.unparse(node)}")
         if isinstance(node.value, ast.Name) and node.value.id == "self" and stores:
-            above = self.parent[stores[0]]
-            is_one = len(stores) == 1 and isinstance(above, ast.Assign) and self.owner(stores[0]) is self.owner(node)
-            if not is_one or not isinstance(above, ast.Assign) or len(above.targets) != 1:
+            found = self._stored(stores[0])
+            is_plain = isinstance(found.node, ast.Assign) and len(found.node.targets) == 1 and found.value is not None
+            if not is_plain or len(stores) != 1 or self.owner(stores[0]) is not self.owner(node):
                 raise UnclearError(stores[-1], f"{ast.unparse(node)} is set more than once")
-            return above.value
+            value = self.element(found, node.attr) if found.kind == "part" else found.value
+            assert value is not None
+            return value
         if stores:
             raise UnclearError(stores[0], f"{node.attr} is set again")
         if isinstance(node.value, ast.Name):
@@ -203,7 +238,7 @@ class Script(Tree):
             raise UnclearError(node, f"{ast.unparse(node)} cannot be read")
         if isinstance(base.func, ast.Name) and (made := self._class(base.func)):
             given = keywords(base, ())
-            if node.attr in given and not _methods(made):
+            if node.attr in given and not methods_of(made):
                 return given[node.attr]
             return self._of_class(made, node.attr, node)
         if self.is_call(base, "types.SimpleNamespace", "argparse.Namespace"):
@@ -233,7 +268,12 @@ class Script(Tree):
         """The value of a field that a class gives itself."""
         allowed = {"dataclass", "dataclasses.dataclass", ""}
         words = {self.qualified(getattr(one, "func", one)) for one in owner.decorator_list}
-        if owner.bases or owner.keywords or words - allowed or _methods(owner) & {"__post_init__", "__getattribute__"}:
+        if (
+            owner.bases
+            or owner.keywords
+            or words - allowed
+            or methods_of(owner) & {"__post_init__", "__getattribute__"}
+        ):
             raise UnclearError(owner, f"{owner.name}.{name} may be set elsewhere")
         found = [one for one in self.bindings[owner].get(name, []) if one.kind == "value" and one.value is not None]
         if len(self.bindings[owner].get(name, [])) != 1 or not found:
@@ -242,6 +282,10 @@ class Script(Tree):
         assert value is not None
         if self.is_call(value, "dataclasses.field"):
             given = keywords(value, ())
+            if isinstance(maker := given.get("default_factory"), ast.Name) and self._class(maker):
+                made = ast.copy_location(ast.Call(maker, [], []), value)
+                self.parent[made] = value
+                return made
             if "default" not in given:
                 raise UnclearError(value, f"{name} has no default")
             return given["default"]
@@ -253,8 +297,8 @@ class Script(Tree):
         is_parsed = isinstance(base.func, ast.Attribute) and base.func.attr == "parse_args" and not base.args
         if not is_parsed or base.keywords or not self.is_call(parser, "argparse.ArgumentParser"):
             raise UnclearError(node, f"{ast.unparse(node)} cannot be read")
-        options = [one for one in self.calls if getattr(one.func, "attr", "") == "add_argument" and _dest(one)]
-        options = [one for one in options if _dest(one) == node.attr]
+        options = [one for one in self.calls if getattr(one.func, "attr", "") == "add_argument" and option_of(one)]
+        options = [one for one in options if option_of(one) == node.attr]
         if len(options) != 1 or self.attributes["set_defaults"]:
             raise UnclearError(node, f"the command line has not one option {node.attr}")
         given = keywords(options[0], None)
@@ -333,9 +377,9 @@ class Script(Tree):
         if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
             return _OPERATORS[type(node.op)](of(node.operand))
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return _OPERATORS[type(node.op)](_number(of(node.left)), _number(of(node.right)))
+            return _OPERATORS[type(node.op)](number_of(of(node.left)), number_of(of(node.right)))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            base, power = _number(of(node.left)), _number(of(node.right))
+            base, power = number_of(of(node.left)), number_of(of(node.right))
             return base**power if abs(power) <= 64 else float(base) ** power
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATORS:
             return _OPERATORS[type(node.ops[0])](of(node.left), of(node.comparators[0]))
@@ -347,33 +391,7 @@ class Script(Tree):
         if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
             name = self.qualified(node.func)
             if name in _CALLS:
-                return _CALLS[name](_number(of(node.args[0])))
+                return _CALLS[name](number_of(of(node.args[0])))
             if name == "builtins.len" and size:
                 return size(node.args[0])
         raise UnclearError(node, f"{ast.unparse(node)[:60]} cannot be computed here")
-
-
-def _number(value: Any) -> Any:
-    """A number of a size that can be computed with."""
-    if not isinstance(value, int | float) or abs(value) > 1e18:
-        raise ValueError
-    return value
-
-
-def _line(node: ast.AST) -> int:
-    return getattr(node, "lineno", 1)
-
-
-def _methods(owner: ast.ClassDef) -> set[str]:
-    """Names of methods that a class has beside its fields."""
-    return {one.name for one in owner.body if isinstance(one, Function)}
-
-
-def _dest(call: ast.Call) -> str:
-    """The field that an option of argparse sets."""
-    for one in call.keywords:
-        if one.arg == "dest" and isinstance(one.value, ast.Constant):
-            return str(one.value.value)
-    words = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-    long = [one for one in words if one.startswith("--")] or words
-    return long[0].lstrip("-").replace("-", "_") if long else ""

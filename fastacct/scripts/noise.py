@@ -135,6 +135,7 @@ class _Flow:
         size = -1
         while size != (size := len(self.gradients) + len(self.noises)):
             self.gradients.update(key for key, value in links if key not in self.gradients and self.is_gradient(value))
+            self.gradients.update(self._summed())
             self.noises.update(key for key, value in links if key not in self.noises and self.is_noise(value))
 
     def _key(self, node: ast.AST) -> Key:
@@ -233,6 +234,16 @@ class _Flow:
                 yield from ((one, node.value) for one in self.script.attributes[name])
         elif isinstance(node, ast.Call):
             yield from self._passed(node)
+
+    def _summed(self) -> Iterator[Key]:
+        """Names of sums that gradients are added to in place."""
+        for call in self.script.calls:
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr == "add_"
+                and any(map(self.is_gradient, call.args))
+            ):
+                yield from (self._key(one) for one in _leaves(call.func.value))
 
     def _passed(self, call: ast.Call) -> Iterator[tuple[ast.AST, ast.AST]]:
         """Parameters, and what a call gives them; a function that a call is given takes the rest."""

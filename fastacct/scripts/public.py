@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
 from fastacct.scripts.loops import iterated
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import UnclearError, last_name
+from fastacct.scripts.tree import Binding, UnclearError, last_name
 
 _TRAINERS: Final = ("transformers.", "trl.", "sentence_transformers.")
 _FITTED: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
@@ -59,10 +59,11 @@ def _is_own(loop: Loop, step: ast.Attribute) -> bool:
 def _looped(script: Script, node: ast.AST) -> ast.expr | None:
     """The data that the loops around a node go through."""
     seen: set[ast.AST] = set()
+    first = node
     while not isinstance(node, ast.Module) and node not in seen:
         seen.add(node)
         node = script.parent[node]
-        if isinstance(node, ast.For):
+        if isinstance(node, ast.For) and ast.unparse(node.target) != ast.unparse(getattr(first, "value", first)):
             over = iterated(script, node.iter)
             while isinstance(over, ast.Name) and _is_parameter(script, over):
                 try:
@@ -100,7 +101,7 @@ def _trainings(loop: Loop) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
         except UnclearError:
             continue
         whole = script.qualified(made.func) if isinstance(made, ast.Call) else ""
-        is_trainer = whole.startswith(_TRAINERS) and one.attr == "train"
+        is_trainer = whole.startswith(_TRAINERS) and "Trainer" in whole and one.attr == "train"  # no mode of a model
         is_fitted = one.attr == "fit" and (whole in _FITTED or (whole.startswith(_KERAS) and "layers" not in whole))
         if not (is_trainer or is_fitted) or not isinstance(made, ast.Call):
             continue
@@ -109,6 +110,32 @@ def _trainings(loop: Loop) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
         given += call.args[:1] if whole.startswith(_KERAS) else call.args[1:2] if is_fitted else made.args[2:3]
         data = next((each for each in given if not isinstance(each, ast.Constant)), None)
         yield one, f"{ast.unparse(one)[:40]} trains", data
+
+
+def _elements(script: Script, binding: Binding) -> Sequence[ast.expr]:
+    """What a loop over a list or a dictionary of the script gives its variable."""
+    above = script.parent.get(binding.node)
+    above = script.parent[above] if isinstance(above, ast.Tuple) else above  # of items()
+    whole = above.iter if isinstance(above, ast.For | ast.comprehension) else None
+    if isinstance(whole, ast.Call) and last_name(whole.func) in ("values", "items") and not whole.args:
+        whole = getattr(whole.func, "value", None)
+    try:
+        whole = None if whole is None else script.resolve(whole)
+    except UnclearError:
+        return ()
+    return whole.values if isinstance(whole, ast.Dict) else getattr(whole, "elts", ())
+
+
+def _is_replaced(script: Script, found: Sequence[Binding]) -> bool:
+    """Whether a name of a private optimizer is given a plain one later."""
+    rows = sorted(found, key=lambda one: getattr(one.node, "lineno", 0))
+    names = [(one.value.func if isinstance(one.value, ast.Call) else None) for one in rows]
+    private = [
+        place for place, one in enumerate(names) if one is not None and last_name(one).startswith("make_private")
+    ]
+    later = names[private[0] + 1 :] if private else []
+    whole = [script.qualified(one) for one in later if one is not None]
+    return any(one.startswith("torch.optim.") and ".lr_scheduler." not in one for one in whole)
 
 
 def _is_plain(script: Script, step: ast.Attribute) -> bool:
@@ -122,8 +149,13 @@ def _is_plain(script: Script, step: ast.Attribute) -> bool:
         except UnclearError:
             return False
         step = ast.copy_location(ast.Attribute(whole, "step", ast.Load()), step)
-    if isinstance(whole, ast.Name) and whole is step.value and len(script.lookup(whole.id, whole)[1]) != 1:
-        return False
+    if isinstance(whole, ast.Name) and whole is step.value:
+        found = script.lookup(whole.id, whole)[1]
+        if len(found) != 1:
+            return _is_replaced(script, found)
+        named = (ast.copy_location(ast.Attribute(one, "step", ast.Load()), step) for one in _elements(script, found[0]))
+        if any(_is_plain(script, one) for one in named):  # for one in (first, second): one.step()
+            return True
     try:
         made = [script.resolve(whole)]
     except UnclearError:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop
-from fastacct.scripts.names import Function, Script
+from fastacct.scripts.names import Script
 from fastacct.scripts.sources import LOADER
 from fastacct.scripts.sums import Sums
-from fastacct.scripts.tree import UnclearError, last_name
+from fastacct.scripts.tree import Function, UnclearError, last_name
 
 _MIXING: Final = re.compile(
     r"mix_?up|cut_?mix|batch_?norm|batch_?renorm|contrastive|nt_?xent|info_?nce|sup_?con|simclr|triplet|center_?loss"
@@ -28,6 +28,7 @@ _JOINS: Final = ("cat", "concat", "concatenate", "vstack", "row_stack", "append"
 _PUT_TOGETHER: Final = ("ConcatDataset", "ChainDataset", "concatenate_datasets", *_JOINS)
 _FILLS: Final = ("append", "extend", "push", "add", "appendleft")
 _EMPTIES: Final = ("pop", "popleft", "clear", "len", "print")
+_PRINTS: Final = ("print", "info", "debug", "log", "set_postfix", "set_description", "write", "add_scalar")
 _LISTS: Final = ("list", "zip", "")
 _COPIES: Final = ("repeat", "repeat_interleave", "tile")
 _ALONG: Final = ("flip", "roll", "reverse", "softmax", "log_softmax", "normalize", "cumsum", "logsumexp")
@@ -258,9 +259,16 @@ class _Region:
         inside = {one.id for one in sets if not isinstance(self.script.parent[one], ast.AugAssign)}
         for name in put.keys() - inside:
             uses = [one for one in self.nodes if isinstance(one, ast.Name) and one.id == name]
-            above = [self.script.parent[one] for one in uses if isinstance(one.ctx, ast.Load)]
+            read = [one for one in uses if isinstance(one.ctx, ast.Load) and not self._is_printed(one)]
+            above = [self.script.parent[one] for one in read]
             if any(last_name(getattr(one, "func", one)) not in (*_FILLS, *_EMPTIES) for one in above):
                 yield put[name]
+
+    def _is_printed(self, node: ast.AST) -> bool:
+        """Whether a name is only printed, logged, or shown beside a progress bar."""
+        statement = self.script.statement(node)
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        return isinstance(call, ast.Call) and last_name(call.func) in _PRINTS
 
     def _is_record(self, node: ast.expr) -> bool:
         """Whether records go into a list, and not their losses."""

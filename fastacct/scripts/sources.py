@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import Final, NamedTuple
 
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import UnclearError, keywords
+from fastacct.scripts.tree import UnclearError, keywords, last_name
 
 LOADER: Final = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 _ARGUMENTS: Final = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
@@ -34,7 +35,9 @@ class Loader(NamedTuple):
 def torch_loader(script: Script, node: ast.expr) -> Loader:
     """The DataLoader that an expression is."""
     made = script.resolve(node)
-    if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "train_dataloader":
+    func = made.func if isinstance(made, ast.Call) else None
+    is_here = isinstance(func, ast.Name) and not script.qualified(func)
+    if isinstance(made, ast.Call) and (is_here or getattr(func, "attr", "") == "train_dataloader"):
         made = script.returned(made)
     if not script.is_call(made, *LOADER):
         raise UnclearError(made, f"{ast.unparse(made)[:60]} is not a DataLoader that can be seen")
@@ -68,8 +71,17 @@ def _sampler(script: Script, made: ast.expr) -> tuple[dict[str, bool], ast.expr 
     return settings, None if drawn is None or _is_none(drawn) else drawn
 
 
+_SPLITS: Final = {
+    "SVHN": {"train": 73_257, "extra": 531_131},
+    "EMNIST": {"balanced": 112_800, "digits": 240_000, "letters": 124_800, "mnist": 60_000, "byclass": 697_932},
+}
+"""The same by the word that such a set is given, where another is no set to train on."""
+
+
 def size_of(script: Script, node: ast.expr) -> int:
     """How many records a data set has, where the script or the name of the set says so."""
+    if (part := _part(script, node)) is not None:
+        return part
     made = script.resolve(node)
     name = script.qualified(made.func) if isinstance(made, ast.Call) else ""
     short = name.rpartition(".")[2]
@@ -80,6 +92,11 @@ def size_of(script: Script, node: ast.expr) -> int:
         given = keywords(made, ("root", "train", "transform", "target_transform", "download"))
         if "train" not in given or _truth(script, given["train"]):
             return _SETS[short]
+    elif isinstance(made, ast.Call) and name.startswith("torchvision.datasets.") and short in _SPLITS:
+        given = keywords(made, ("root", "split", "transform", "target_transform", "download"))
+        word = script.fold(given["split"]) if "split" in given else "train"
+        if word in _SPLITS[short] and ("train" not in given or _truth(script, given["train"])):
+            return _SPLITS[short][word]
     elif isinstance(made, ast.Call) and name.startswith("torch.utils.data.") and short == "TensorDataset" and made.args:
         return size_of(script, made.args[0])
     elif isinstance(made, ast.Call) and name.startswith("torch.") and short in (*_SHAPED, "randint"):
@@ -88,6 +105,24 @@ def size_of(script: Script, node: ast.expr) -> int:
         if type(size := script.fold(first)) is int:
             return size
     raise UnclearError(node, f"how many records {ast.unparse(node)[:40]} has cannot be told")
+
+
+def _part(script: Script, node: ast.expr) -> int | None:
+    """How many records random_split() gives a name, where its call says it."""
+    if not isinstance(node, ast.Name):
+        return None
+    found = script.lookup(node.id, node)[1]
+    assign = found[0].node if len(found) == 1 and found[0].kind == "part" else None
+    call, target = (assign.value, assign.targets[0]) if isinstance(assign, ast.Assign) else (None, None)
+    if call is None or not script.is_call(call, "torch.utils.data.random_split") or len(call.args) < 2:
+        return None
+    lengths = script.resolve(call.args[1])
+    if not isinstance(lengths, ast.List | ast.Tuple) or not isinstance(target, ast.Tuple):
+        return None
+    sizes = [script.fold(one, partial(size_of, script)) for one in lengths.elts]
+    if len(sizes) != len(target.elts) or any(type(one) is not int for one in sizes) or any(script.changed(node.id)):
+        return None
+    return int(sizes[[last_name(one) for one in target.elts].index(node.id)])
 
 
 def _truth(script: Script, node: ast.expr) -> bool:

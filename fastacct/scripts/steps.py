@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop, number
@@ -30,6 +30,8 @@ _MORE: Final = {
     **dict.fromkeys(("gradient_accumulation_steps", "accumulate_grad_batches", "expected_batch_size"), "batch_size"),
 }
 """What else changes with some of them."""
+_SAVED: Final = ("save", "save_pretrained", "save_checkpoint", "save_weights", "dump", "save_file")
+_LOADED: Final = ("load", "from_pretrained", "load_checkpoint", "load_weights", "load_file", "load_state_dict")
 _SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
 _SHARED: Final = "on one batch: the batches of its steps are not drawn one by one"
 _ADDED: Final = "where it adds up k Poisson batches, fa.Gaussian(noise).poisson(rate, draws=k) is a step"
@@ -201,6 +203,8 @@ def ask_of_file(loop: Loop) -> None:
     released = [one for one in released if "accountant" in ast.unparse(one.value)]
     for one in (*script.attributes["load_checkpoint"], *released):
         loop.ask("epochs", f"line {one.lineno}: steps that this loop does not take are counted")
+    for load in _resumed(loop):
+        loop.ask_instead("epochs", f"line {load.lineno}: weights that this script saves: of all runs together")
     if any(one.startswith("opacus.schedulers") for one in imports):
         loop.ask("noise_multiplier", "a schedule changes the noise: the smallest of all steps")
     words = (word for one in script.calls for word in one.keywords if word.arg == "secure_mode")
@@ -208,6 +212,28 @@ def ask_of_file(loop: Loop) -> None:
     if seeds and not any(getattr(word.value, "value", None) is True for word in words):
         seed = ast.unparse(seeds[0])[:40]
         loop.notes.append(f"line {seeds[0].lineno}: {seed}: who knows the seed can take the noise away.")
+
+
+def _resumed(loop: Loop) -> Iterator[ast.Call]:
+    """Where weights are loaded before a private loop from a file that the same script saves."""
+    script = loop.script
+    home = script.scope(loop.node)
+    saves = [one for one in script.calls if last_name(one.func) in _SAVED]
+    saves = [one for one in saves if one.lineno > loop.line or script.scope(one) is not home]
+    saved = {ast.unparse(one) for call in saves for one in call.args}
+    for call in script.calls:
+        is_before = call.lineno < loop.line and script.scope(call) is home and last_name(call.func) in _LOADED
+        if is_before and saved & {ast.unparse(one) for one in call.args} and not _is_off(script, call):
+            yield call
+
+
+def _is_off(script: Script, node: ast.AST) -> bool:
+    """Whether a node stands under a condition that is not met."""
+    test = script.above(node, ast.If)
+    try:
+        return test is not None and not script.fold(test.test)
+    except UnclearError:
+        return False
 
 
 def _is_read(script: Script, node: ast.AST) -> bool:

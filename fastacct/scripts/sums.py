@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from fastacct.scripts.names import Function, Script
-from fastacct.scripts.tree import UnclearError, last_name
+from fastacct.scripts.names import Script
+from fastacct.scripts.tree import Function, UnclearError, last_name
 
 _LOSS: Final = re.compile(r"loss|cross_entropy|kl_div", re.I)
 _LINEAR: Final = ("mean", "sum", "reduce_mean", "reduce_sum")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from typing import Final
 
 from fastacct.scripts import noise
@@ -68,10 +69,17 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
 # -- by hand ---------------------------------------------------------------------------------------------------------
 
 
+_OF_MODEL: Final = re.compile(r"^(?:\w*_)?(?:params?|parameters|grads?|gradients|weights|layers|variables)\d*$", re.I)
+"""Names of what a model has several of, over which no loop is one over batches."""
+_EACH: Final = re.compile(
+    r"grad_?sample|grad1|grad_batch|BatchGrad|backpack|vmap|functorch|jacrev|hook|per_?(?:example|sample)", re.I
+)
+"""Words of scripts that find gradients of single records in one call."""
+
+
 def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     """A loop that clips gradients and adds noise by itself: its noise is always asked for."""
-    sources = ((one, iterated(script, one.iter)) for one in noise.loops_around(script, place))
-    found = [(one, source) for one, source in sources if isinstance(source, ast.Name | ast.Attribute)]
+    found = _over_batches(script, place)
     loop = Loop(script, "by hand", found[-1][0] if found else place, given)
     if not found:
         return asked(loop, UnclearError(place, "noise is added to gradients here, in a loop that is not found"))
@@ -89,11 +97,41 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
         loop.ask("epochs", error)
     loop = from_loader(loop, source, is_poisson=False)
     for call in script.calls:
-        is_here = next(noise.loops_around(script, call), None) is over
+        within = next((each for each in noise.loops_around(script, call)), None)
+        is_here = within is over or (within is None and call in _beside(script, place, over))
         if is_here and last_name(call.func) in _WHOLE and loop.values.get("batch_size") != 1:
             why = "the gradient of a whole batch is clipped: what a record adds to it has no bound of its own"
             loop.ask("noise", f"line {call.lineno}: {why}")
+        is_whole = is_here and last_name(call.func) == "backward" and not _EACH.search(script.text)
+        if is_whole and loop.values.get("batch_size") != 1:
+            why = "the gradient of a whole batch is found, and no gradient of one record"
+            loop.ask("noise", f"line {call.lineno}: {why}")
     return loop
+
+
+def _over_batches(script: Script, place: ast.AST) -> list[tuple[ast.For, ast.expr]]:
+    """Loops around a place that may be over batches, and what they go through; around its function, if it has none."""
+    seen: set[ast.AST] = set()
+    while place not in seen:
+        seen.add(place)
+        sources = ((one, iterated(script, one.iter)) for one in noise.loops_around(script, place))
+        rows = [row for row in sources if isinstance(row[1], ast.Name | ast.Attribute)]
+        found = [row for row in rows if not _OF_MODEL.search(last_name(row[1]))]
+        function = script.above(place, ast.FunctionDef)
+        if found or function is None:
+            return found
+        try:
+            place = script.caller(function)
+        except UnclearError:
+            return []
+    return []
+
+
+def _beside(script: Script, place: ast.AST, over: ast.For) -> list[ast.AST]:
+    """What stands in the function that adds the noise, where it is not that of the loop."""
+    function = script.above(place, ast.FunctionDef)
+    is_other = function is not None and function is not script.above(over, ast.FunctionDef)
+    return [*ast.walk(function)] if function is not None and is_other else []
 
 
 def without_noise(script: Script, place: ast.AST, given: Given) -> Loop:

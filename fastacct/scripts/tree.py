@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeGuard, TypeVar
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES: Final = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _HARMLESS: Final = ("transform", "target_transform", "collate_fn", "requires_grad")
 """Attributes that are set without changing what a loader draws."""
@@ -113,7 +114,7 @@ class Tree:
     def _add(self, name: str, node: ast.AST, binding: Binding, scope: ast.AST | None = None) -> None:
         self.bindings[scope or self.scope(node)][name].append(binding)
 
-    def _stored(self, name: ast.Name) -> Binding:
+    def _stored(self, name: ast.expr) -> Binding:
         """What a name is set to, where that is an expression of the script."""
         above = self.parent[name]
         if isinstance(above, ast.Assign):
@@ -172,6 +173,21 @@ class Tree:
     def is_call(self, node: ast.AST, *names: str) -> TypeGuard[ast.Call]:
         """Whether a node calls one of the names, as they are imported."""
         return isinstance(node, ast.Call) and self.qualified(node.func) in names
+
+    def flag(self, node: ast.Attribute) -> ast.expr | None:
+        """The default of a flag of absl that nothing in the file sets: FLAGS.name."""
+        if not self.qualified(node.value).endswith("flags.FLAGS"):
+            return None
+        defined = [one for one in self.calls if ".flags.DEFINE_" in self.qualified(one.func) and len(one.args) > 1]
+        defined = [one for one in defined if getattr(one.args[0], "value", "") == node.attr]
+        is_set = any(not isinstance(one.ctx, ast.Load) for one in self.attributes[node.attr])
+        other = [*self.uses["setattr"], *self.attributes["set_default"], *self.attributes["flag_values"]]
+        other += [one for one in self.uses[last_name(node.value)] if isinstance(self.parent[one], ast.Subscript)]
+        value = defined[0].args[1] if len(defined) == 1 and not is_set and not other else None
+        if value is None or getattr(value, "value", value) is None:
+            return None
+        self.defaults[f"--{node.attr}"] = ast.unparse(value)
+        return value
 
     def changed(self, name: str) -> Iterator[ast.AST]:
         """Where an attribute or an element of a name is set."""
@@ -245,3 +261,74 @@ def keywords(call: ast.Call, names: Sequence[str] | None) -> dict[str, ast.expr]
     if names is not None and len(call.args) > len(names):
         raise UnclearError(call, "arguments in order that are not known")
     return dict(zip(names or (), call.args, strict=False)) | {one.arg: one.value for one in call.keywords if one.arg}
+
+
+def parts(target: ast.expr) -> Iterator[ast.expr]:
+    """What is set, of tuples each element."""
+    if isinstance(target, ast.Tuple | ast.List):
+        for one in target.elts:
+            yield from parts(one)
+    else:
+        yield target
+
+
+def names_in(node: ast.AST) -> Iterator[ast.Name]:
+    """Names in an expression, without functions that are called, transformations and numbers of records."""
+    if isinstance(node, ast.Name):
+        yield node
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute):
+            yield from names_in(node.func.value)
+        for one in (*node.args, *(word.value for word in node.keywords if "transform" not in (word.arg or ""))):
+            yield from names_in(one)
+    elif isinstance(node, ast.Subscript):
+        yield from names_in(node.value)
+    elif not isinstance(node, ast.Lambda):
+        for child in ast.iter_child_nodes(node):
+            yield from names_in(child)
+
+
+def value_of(script: Tree, node: ast.AST, name: str) -> ast.expr | None:
+    """What a binding puts into a name, as far as it is an expression of the script."""
+    if isinstance(node, ast.arg):
+        return None
+    if isinstance(node, ast.Name):  # stored in a loop, a tuple of tuples or an operation
+        above = script.parent[node]
+        while isinstance(above, ast.Tuple | ast.List | ast.Starred):
+            above = script.parent[above]
+        if isinstance(above, ast.For | ast.comprehension):
+            return above.iter
+        node = above
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Tuple):
+        target, value = node.targets[0], node.value
+        if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+            pairs = zip(target.elts, value.elts, strict=True)
+            return next((each for one, each in pairs if getattr(one, "id", "") == name), value)
+    return getattr(node, "value", None) or getattr(node, "context_expr", None)
+
+
+def methods_of(owner: ast.ClassDef) -> set[str]:
+    """Names of methods that a class has beside its fields."""
+    return {one.name for one in owner.body if isinstance(one, Function)}
+
+
+def option_of(call: ast.Call) -> str:
+    """The field that an option of argparse sets."""
+    for one in call.keywords:
+        if one.arg == "dest" and isinstance(one.value, ast.Constant):
+            return str(one.value.value)
+    words = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    long = [one for one in words if one.startswith("--")] or words
+    return long[0].lstrip("-").replace("-", "_") if long else ""
+
+
+def line_of(node: ast.AST) -> int:
+    """The line of a node; 1 of what has none."""
+    return getattr(node, "lineno", 1)
+
+
+def number_of(value: object) -> float:
+    """A number of a size that can be computed with."""
+    if not isinstance(value, int | float) or abs(value) > 1e18:
+        raise ValueError
+    return value
