@@ -265,8 +265,7 @@ def _points(job: CellJob, target: Cells, what: Quantity) -> tuple[Cells, NDArray
         off = np.abs(np.log(target / middle)).max(axis=0) + 4.0 * ROUNDING
         if (target[0] != target[1]).all() and off.max() < 1e-8:
             pairs, places = np.unique([middle, off], axis=1, return_inverse=True)
-            points, apart = np.ascontiguousarray(pairs)
-            return points, np.stack([places.ravel()] * 2), apart
+            return pairs[0].copy(), np.stack([places.ravel()] * 2), pairs[1].copy()
     return *np.unique(target, return_inverse=True), None
 
 
