@@ -60,7 +60,7 @@ def _by_curve(
         lost = exact(process, Ask("delta", np.full(shape, 1e300), shape, relation, threads))
         ends = (lost.lower, lost.upper) if positives else (1.0 - lost.upper - PAD, 1.0 - lost.lower + PAD)
         lower[none], upper[none] = (np.clip(end, 0.0, 1.0).ravel()[none] for end in ends)
-    wide = ~is_known.all(axis=0) & (not job.is_gaussian)
+    wide: NDArray[np.bool_] = np.logical_not(is_known.all(axis=0) | job.is_gaussian)
     return lower.reshape(shape), upper.reshape(shape), wide.reshape(shape)
 
 
