@@ -40,7 +40,8 @@ def divergences(
             if (mine := np.broadcast_to(orders == order, shape)).any():
                 for column, values in zip(columns, of_cells(direct, relation, threads), strict=True):
                     column[mine] = np.ravel(values)[owner[mine]]
-        bounds = Bounds(*columns)
+        # divergences increase with the order
+        bounds = Bounds(np.maximum(columns[0], np.where(orders == np.inf, bounds.lower, 0.0)), *columns[1:])
     if relation == "add" and direct.is_gaussian:  # no divergence is above the largest loss
         upper = np.minimum(bounds.upper, np.ravel(largest(direct, relation, threads).upper)[owner])
         lower = np.minimum(bounds.lower, upper)
