@@ -121,13 +121,13 @@ def random_jobs(n: int, rng: np.random.Generator) -> list[Answer]:
     found: list[Answer] = []
     plain = _kernels.exact_job
 
-    def recording(*given, quantity, directions, mirrored=False, spacing=0.0):
+    def recording(*given, quantity, directions, mirrored=False, spacing=0.0, off=None):
         begun = time.process_time()
-        plain(*given, quantity=quantity, directions=directions, mirrored=mirrored, spacing=spacing)
+        plain(*given, quantity=quantity, directions=directions, mirrored=mirrored, spacing=spacing, off=off)
         if time.process_time() - begun > _SECONDS:
             return
         *blocks, data, target, lower, upper, _, status = given
-        arrays = [*blocks, *getattr(data, "arrays", [np.zeros(0)] * 11), target]
+        arrays = [*blocks, *getattr(data, "arrays", [np.zeros(0)] * 11), target, [] if off is None else off]
         rows = (f"{np.size(one)} {' '.join(x.hex() for x in np.ravel(one).astype(float).tolist())}" for one in arrays)
         line = f"job {int(quantity)} {int(directions)} {int(mirrored)} {float(spacing).hex()}\n" + "\n".join(rows)
         found.append(Answer(line + "\n", quantity.name, lower.tolist(), upper.tolist(), status.tolist()))

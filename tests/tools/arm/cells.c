@@ -15,7 +15,7 @@
 #include "kernels.h"
 
 enum { COUNT, SIGMA, N_P, N_Q, WEIGHT, MEAN, TIMES, N_ATOMS, N_PANELS, ATOM, PANEL, N_TABLES, N_SLICES, POINT, SLICE };
-enum { MISSED = SLICE + 1, SMOOTH, TARGET, ARRAYS };
+enum { MISSED = SLICE + 1, SMOOTH, TARGET, OFF, ARRAYS };
 
 typedef struct {
     size_t n;
@@ -80,7 +80,7 @@ static void ask(const array *a, int quantity, int ways, int mirrored, double spa
     double *answers = room(3 * n * sizeof(double));
     uint8_t *status = room(n);
     const fa_question question = {.quantity = (fa_quantity)quantity, .ways = (fa_ways)ways, .conversion = FA_RULE_CKS};
-    const fa_cells at = {.n = (int64_t)n, .target = a[TARGET].value};
+    const fa_cells at = {.n = (int64_t)n, .target = a[TARGET].value, .off = a[OFF].n ? a[OFF].value : NULL};
     const fa_answers out = {
         .lower = answers, .upper = answers + n, .slope = answers + 2 * n, .order = NULL, .status = status};
     const fa_job job = {
