@@ -50,6 +50,18 @@ def test_seconds_and_files_say_which_target_runs_a_case(nodeid, home):
     assert tiers.homes([nodeid], TABLE) == {nodeid: home}
 
 
+@pytest.mark.parametrize(
+    ("text", "library"),
+    [
+        ('with open("x") as file:\n    one = pytest.importorskip("no_such.library", reason="")\n', "no_such.library"),
+        ('def test_one():\n    pytest.importorskip("no_such_library")\n', ""),
+    ],
+)
+def test_a_library_without_which_a_file_has_no_tests_is_seen_in_a_block(tmp_path, text, library):
+    (tmp_path / "test_some.py").write_text(text)
+    assert near.missing(tmp_path / "test_some.py") == library
+
+
 def test_files_are_read_for_the_tiers_of_their_cases_only():
     assert {tier for tier in tiers.TIERS if tiers.reads(tier, "form/test_words.py")} == {"lint"}
     assert {tier for tier in tiers.TIERS if tiers.reads(tier, "verbs/test_jit.py")} == set(tiers.TIERS) - {"lint"}

@@ -83,7 +83,11 @@ def tests_of(path: Path) -> dict[str, set[str]]:
 @cache
 def missing(path: Path) -> str:
     """The library without which a file of tests has none, if it is not installed: pytest then runs no other file."""
-    needed = re.findall(r"^(?:\w+ = )?pytest\.importorskip\(\"([\w.]+)\"", path.read_text("utf-8"), re.MULTILINE)
+    outside = (
+        one for one in ast.parse(path.read_text("utf-8")).body if not isinstance(one, ast.FunctionDef | ast.ClassDef)
+    )
+    calls = (one for part in outside for one in ast.walk(part) if isinstance(one, ast.Call))
+    needed = [one.args[0].value for one in calls if getattr(one.func, "attr", "") == "importorskip"]
     return next((name for name in needed if find_spec(name.partition(".")[0]) is None), "")
 
 
