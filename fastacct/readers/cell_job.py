@@ -260,13 +260,16 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
 def _points(job: CellJob, target: Cells, what: Quantity) -> tuple[Cells, NDArray[np.intp], Cells | None]:
     """Targets in increasing order, and which is whose.  Deltas of both bounds of an epsilon that hardly differ are one
     target, their middle: then also how far both are from it, in logarithms."""
-    if what == EPSILON and job.data is _NO_DATA and 1e-290 < target.min(initial=0.5) <= target.max(initial=0.0) < 0.5:
-        middle = np.sqrt(target[0]) * np.sqrt(target[1])
+    if what != EPSILON or job.data is not _NO_DATA:
+        return *np.unique(target, return_inverse=True), None
+    middle = np.sqrt(target[0]) * np.sqrt(target[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
         off = np.abs(np.log(target / middle)).max(axis=0) + 4.0 * ROUNDING
-        if (target[0] != target[1]).all() and off.max() < 1e-8:
-            pairs, places = np.unique([middle, off], axis=1, return_inverse=True)
-            return pairs[0].copy(), np.stack([places.ravel()] * 2), pairs[1].copy()
-    return *np.unique(target, return_inverse=True), None
+    # each target by itself, so that its bits do not depend on the others
+    is_one = (middle > 1e-290) & (middle < 0.5) & (target[0] != target[1]) & (off < 1e-8)
+    ends, apart = np.where(is_one, middle, target), np.where(is_one, off, 0.0 * target)
+    pairs, places = np.unique([ends.ravel(), apart.ravel()], axis=1, return_inverse=True)
+    return pairs[0].copy(), places.ravel(), pairs[1].copy()
 
 
 # P = (1 - r) P' + r P'' with P'' far out, and Q >= (1 - r) Q': n steps of P are at most those of P' and n r besides, so

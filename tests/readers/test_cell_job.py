@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+import fastacct as fa
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.mixture_moments import mixture_divergences, mixture_moments
 from fastacct.readers import cell_job, nearby
@@ -55,3 +56,13 @@ def test_weights_that_are_off_move_divergences(off, order):
         assert mixture_divergences(told(off), np.array([float(order)]), is_add=False)[0] >= mp.log(moment) / (order - 1)
         lower, upper = mixture_moments(told(off), np.array([order - 1.0]), is_add=False)[:2, 0]
         assert lower <= mp.log(moment) <= upper
+
+
+@pytest.mark.parametrize(
+    "job", [(fa.Gaussian(0.8).poisson(0.03) * 50).group(5), fa.Gaussian(1.5).with_replacement(20, 400) * 7]
+)
+def test_an_epsilon_has_the_same_bits_beside_targets_of_which_no_ends_are_one(job):
+    deltas = np.array([1e-5, 0.7, 0.0, 1e-300, 3e-6])
+    several, alone = fa.epsilon_bounds(job, delta=deltas), [fa.epsilon_bounds(job, delta=x) for x in deltas.tolist()]
+    for i in (0, 1, 4):
+        assert (several.lower[i], several.upper[i]) == alone[i][:2]
