@@ -157,7 +157,8 @@ def is_one(pair: Pair | None) -> bool:
     above, below = pair.above.as_mixture(), pair.below.as_mixture()
     if above is None or below is None or above.noise != below.noise:
         return False
-    return all(own[: len(less)] == less for own, less in zip(above[1:], below[1:], strict=True))
+    sides = zip(above[1:], below[1:], strict=True)
+    return all(own[: len(less)] == less and all(w <= 1e-12 for w, _ in own[len(less) :]) for own, less in sides)
 
 
 def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:
