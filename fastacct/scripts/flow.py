@@ -1,7 +1,8 @@
 """Where private records go in a script: what is made of them, and what is found of all of them together.
 
 An expression has kinds: `data` (records as they are), `record` (what a model makes of each, or its gradient), `figure`
-(a loss or a statistic), `mean` (a figure along the axis of records), `extent` (a largest value, or which values occur).
+(a loss or a statistic), `mean` (a figure along the axis of records), `extent` (a largest value, or which values occur),
+`choice` (which of several figures is the best).
 Functions of the file, lists and fields are followed; a name stands for what may have been put into it before its use.
 """
 
@@ -18,6 +19,7 @@ from fastacct.scripts.tree import Function, UnclearError, last_name, names_in, p
 
 Kinds = frozenset[str]
 _NONE: Final[Kinds] = frozenset()
+_WHAT: Final[Kinds] = frozenset({"data", "record", "figure"})
 _PLAIN: Final = (
     *("shape", "size", "dim", "ndim", "numel", "device", "dtype", "requires_grad", "columns", "column_names"),
     *(
@@ -41,6 +43,9 @@ _FIGURES: Final = (
     *("bincount", "histc", "histogram", "value_counts", "Counter", "compute_class_weight", "compute_sample_weight"),
     *("accuracy_score", "f1_score", "roc_auc_score", "count", "count_nonzero", "item_counts"),
 )
+_PICKS: Final = ("min", "max", "sorted", "sort", "nsmallest", "nlargest")
+_PLACES: Final = ("argmin", "argmax", "argsort", "idxmin", "idxmax", "index", "heappop", "nsmallest", "nlargest")
+"""Functions that say which of several figures is the best."""
 _EXTENTS: Final = ("max", "min", "amax", "amin", "unique", "set", "nunique", "argmax_label")
 _LOSS: Final = re.compile(r"loss|criterion|cross_entropy|kl_div|nll", re.I)
 _SPLITS: Final = re.compile(r"split|^Subset$|^K?Fold$", re.I)
@@ -93,6 +98,8 @@ class Flow:
             if isinstance(func, ast.Attribute):
                 if func.attr in _FILLS and (root := _root(func.value)):
                     self.filled.setdefault(root, []).extend((node, one) for one in node.args)
+                if func.attr.startswith("heap") and len(node.args) > 1 and (root := _root(node.args[0])):
+                    self.filled.setdefault(root, []).append((node, node.args[1]))
                 if func.attr in _MODEL_METHODS and last_name(func.value):
                     self.models.add(last_name(func.value))
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
@@ -263,7 +270,8 @@ class Flow:
             return self._of_field(node)
         if isinstance(node, ast.Subscript):
             is_other = isinstance(node.slice, ast.Constant) and _OTHERS.search(str(node.slice.value))
-            return _NONE if is_other else self.kinds(node.value)
+            chosen = self.kinds(node.slice) & {"figure"}
+            return _NONE if is_other else self.kinds(node.value) | chosen
         if isinstance(node, ast.Call):
             return self._of_call(node)
         if isinstance(node, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
@@ -280,15 +288,21 @@ class Flow:
                 return given[one.node]
         if self._key(node) in self.seeds:
             return frozenset({"data"})
-        values = [*self.reaching(node), *(value for _, value in self.filled.get(node.id, ()))]
-        kinds = _NONE.union(*map(self.kinds, values))
-        if any({"data", "record"} & self.kinds(one) for one in self.counted.get(node.id, ())):
-            kinds |= {"figure"}
+        kinds = self.put(node)
+        if any(_WHAT & self.kinds(one) for one in self.counted.get(node.id, ())):
+            kinds |= {"figure"}  # counts of labels, and models under their loss
         for one in found:  # what is set where a figure decides
             test = self._decides(one.node)
             if test is not None and "figure" in self.kinds(test):
                 kinds |= {"figure"}
         return kinds
+
+    def put(self, node: ast.Name) -> Kinds:
+        """The kinds of what is put into a name, whatever it is called."""
+        part = self._unpacked(node)
+        values = [*self.reaching(node)] if part is None else [part]
+        values += [value for _, value in self.filled.get(node.id, ())]
+        return _NONE.union(*map(self.kinds, values))
 
     def _decides(self, node: ast.AST) -> ast.expr | None:
         """The condition that a binding is under."""
@@ -326,6 +340,7 @@ class Flow:
         given = [*call.args, *(one.value for one in call.keywords)]
         if not whole and len(found := self.defined.get(name, [])) == 1 and len(self.given) < 4:
             return self._of_function(found[0], call)
+        given += [one.body for one in given if isinstance(one, ast.Lambda) and name in _PICKS]  # by a key
         kinds = _NONE.union(self.kinds(within), *map(self.kinds, given))
         if within is not None and name in ("train", "fit", "evaluate") and self.is_model(last_name(within)):
             kinds = _as(kinds | {"data"} if name != "evaluate" else kinds, "figure")  # what a trainer says of it
@@ -333,6 +348,8 @@ class Flow:
             return kinds & {"record", "mean"}  # an object that is made with them
         if _LOSS.search(name) and not self._is_single(call):
             return _as(kinds, "figure")
+        if "figure" in kinds and (name in _PLACES or (name in _PICKS and "key" in {one.arg for one in call.keywords})):
+            return kinds | {"choice"}
         if name in _FIGURES:
             is_mean = name in ("mean", "sum", "median", "average", "reduce_mean", "reduce_sum")
             is_kept = is_mean and _is_along_records(call, call.args[1:] if whole else call.args)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastacct.scripts.copies import copies
-from fastacct.scripts.flow import Flow
+from fastacct.scripts.flow import Flow, Kinds
 from fastacct.scripts.found import Loop
 from fastacct.scripts.tree import Function, UnclearError, last_name
 
@@ -24,6 +24,7 @@ _RATE: Final = re.compile(r"\blr\b|_lr\b|learning_rate")
 _TRAINED: Final = re.compile(r"(?:model|net|network|params|optimizer|scheduler|sched)\d*$", re.I)
 _HARMLESS: Final = ("train", "eval", "print", "info", "debug", "warning", "log", "add_scalar", "set_postfix", "append")
 """Functions that may be given a model, or called of one, and leave it as it is."""
+_SHOWS: Final = (*_HARMLESS, "error", "exception", "set_description", "write", "title", "text", "annotate", "set_title")
 _FINITE: Final = re.compile(r"isnan|isfinite|isinf|is_nan")
 _WATCHES: Final = ("ModelCheckpoint", "EarlyStopping", "ReduceLROnPlateau")
 _ASIDE: Final = re.compile(r"val|test|eval|dev|holdout", re.I)
@@ -83,8 +84,10 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
     for call in script.calls:
         name = last_name(call.func)
         given = [*call.args, *(one.value for one in call.keywords)]
-        if name in _LOADS and any("figure" in flow.kinds(one) for one in given):
+        if name in _LOADS and any("figure" in _kinds(flow, one) for one in given):
             yield call, _CHOSEN
+        elif name not in _SHOWS and any(_is_text(one) and "choice" in flow.kinds(one) for one in given):
+            yield call, _CHOSEN  # a file that is named by the best epoch
         elif name in ("max", "min", "sorted") and any(one.arg == "key" for one in call.keywords):
             if any("figure" in flow.kinds(one) and _has_models(flow, one) for one in call.args):
                 yield call, _CHOSEN
@@ -103,6 +106,17 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load):
             is_chosen = _KEPT.search(ast.unparse(one.value)) is not None and "figure" in flow.kinds(one.slice)
             yield from [(one, _CHOSEN)] * is_chosen
+
+
+def _kinds(flow: Flow, node: ast.expr) -> Kinds:
+    """The kinds of an expression, also of a name that is that of a model."""
+    return flow.put(node) if isinstance(node, ast.Name) else flow.kinds(node)
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Whether an expression makes the name of a file."""
+    is_put = isinstance(node, ast.BinOp) and any(isinstance(getattr(one, "value", 0), str) for one in ast.walk(node))
+    return is_put or isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and last_name(node.func) == "format")
 
 
 def _is_stopper(loop: Loop, call: ast.Call) -> bool:
