@@ -57,6 +57,7 @@ _MODEL: Final = re.compile(
     r"|tokenizer|device|key|rng|logger|writer|transforms?|criterion)\d*$",
     re.I,
 )
+_SETTINGS: Final = re.compile(r"^(?:config|cfg|conf|args|opts?|options|settings|hparams|hp|flags)$", re.I)
 _MODEL_METHODS: Final = (
     *("parameters", "state_dict", "train", "eval", "zero_grad", "step", "compile", "fit", "save_pretrained"),
     *("named_parameters", "load_state_dict", "get_weights", "set_weights", "make_private", "attach"),
@@ -123,7 +124,12 @@ class Flow:
                 self._seed(value, seen)
             return
         for one in names_in(node):
-            if self.script.qualified(one) or self.is_model(one.id) or one.id in self.defined:
+            if (
+                self.script.qualified(one)
+                or self.is_model(one.id)
+                or one.id in self.defined
+                or _SETTINGS.search(one.id)
+            ):
                 continue
             found = [*self.reaching(one)]
             if any(isinstance(value, ast.Constant) for value in found) or not found:

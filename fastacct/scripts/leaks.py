@@ -116,7 +116,9 @@ def _kinds(flow: Flow, node: ast.expr) -> Kinds:
 def _is_text(node: ast.expr) -> bool:
     """Whether an expression makes the name of a file."""
     is_put = isinstance(node, ast.BinOp) and any(isinstance(getattr(one, "value", 0), str) for one in ast.walk(node))
-    return is_put or isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and last_name(node.func) == "format")
+    return (
+        is_put or isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and last_name(node.func) == "format")
+    )
 
 
 def _is_stopper(loop: Loop, call: ast.Call) -> bool:

@@ -55,6 +55,8 @@ class Script(Tree):
         super().__init__(text)
         self.flags: dict[str, bool] = {}
         """Flags of the script's own command line that a private loop needs, other than their defaults."""
+        self.empties: list[ast.If] = []
+        """Where batches without records are left out."""
 
     # -- what an expression stands for -------------------------------------------------------------------------------
 
@@ -248,6 +250,8 @@ class Script(Tree):
     def _given_away(self, node: ast.expr) -> Iterator[ast.AST]:
         """Where an object is given to functions that are not seen, and may change it."""
         for use in self.uses[node.id] if isinstance(node, ast.Name) and node.id != "self" else ():
+            if self.lookup(use.id, use)[0] is not self.lookup(use.id, node)[0]:
+                continue  # another name that is spelled the same
             above = self.parent[use]
             call = self.parent[above] if isinstance(above, ast.keyword) else above
             if not isinstance(call, ast.Call) or call.func is use:
