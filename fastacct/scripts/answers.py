@@ -18,6 +18,7 @@ from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
 from fastacct.scripts.public import ask_of_others
 from fastacct.scripts.records import ask_where_records_mix
+from fastacct.scripts.steps import ask_where_resumed
 from fastacct.scripts.tree import UnclearError, last_name
 
 _WORDS: Final = (
@@ -237,6 +238,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             break
     for loop in found:
         if loop.framework != "flower":  # whose records are clients
+            ask_where_resumed(loop)
             ask_where_records_mix(loop)
             ask_of_leaks(loop)
             if "noise" not in loop.asks:

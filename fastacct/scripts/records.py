@@ -8,21 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop
+from fastacct.scripts.mixing import combining
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import LOADER
 from fastacct.scripts.sums import Sums
 from fastacct.scripts.tree import Function, UnclearError, last_name
 
-_MIXING: Final = re.compile(
-    r"mix_?up|cut_?mix|batch_?norm|batch_?renorm|contrastive|nt_?xent|info_?nce|sup_?con|simclr|triplet|center_?loss"
-    r"|barlow|vicreg|multiplenegatives|mosaic",
-    re.I,
-)
-"""Names of layers, losses and transformations that combine records."""
-_REPLACED: Final = ("fix", "fix_and_validate", "convert_batchnorm_modules")
-"""Functions of Opacus that put other layers in the place of those that combine records; it refuses the latter."""
-_MODELS: Final = re.compile(r"(?:tensorflow\.)?keras\.applications\.(?!.*(?:VGG|vgg))")
-"""Models of Keras that normalise by batches."""
 _STEPS: Final = ("forward", "call", "__call__", "training_step", "train_step", "compute_loss")
 _JOINS: Final = ("cat", "concat", "concatenate", "vstack", "row_stack", "append")
 _PUT_TOGETHER: Final = ("ConcatDataset", "ChainDataset", "concatenate_datasets", *_JOINS)
@@ -63,7 +54,7 @@ _AXES: Final = ("dim", "axis", "dims", "axes")
 def ask_where_records_mix(loop: Loop) -> None:
     """Ask where a record counts more than once in a batch; give no number where it changes gradients of others."""
     script = loop.script
-    if (node := _combining(loop)) is not None:
+    if (node := combining(loop)) is not None:
         text = f"{ast.unparse(node)[:60]} combines records: each changes the gradients of others"
         loop.asks["one example"] = f"line {getattr(node, 'lineno', 1)}: {text}"
     for node, how in _found(script, [*([loop.body] if loop.body is not None else []), *loop.more]):
@@ -128,22 +119,6 @@ def _counted_again(script: Script) -> ast.AST | None:
             if is_part and isinstance(one, ast.BinOp) and last_name(one.left) in _names(item.args):
                 return one
     return None
-
-
-def _combining(loop: Loop) -> ast.AST | None:
-    """A layer, a loss or a transformation that combines records, by its name."""
-    script = loop.script
-    names = (name for name in (*script.attributes, *script.uses) if _MIXING.search(name) and name not in _REPLACED)
-    for name in names:
-        if "norm" in name.lower() and loop.framework == "opacus" and any(map(script.attributes.get, _REPLACED)):
-            continue
-        for one in (*script.attributes[name], *script.uses[name]):
-            above = script.parent[one]
-            call = script.parent[above] if isinstance(above, ast.keyword) else above
-            is_named = isinstance(call, ast.Call) and (call.func is one or name[:1].isupper())
-            if (is_named and not script.is_call(call, "builtins.isinstance")) or isinstance(above, ast.ClassDef):
-                return one
-    return next((one for one in script.calls if _MODELS.match(script.qualified(one.func))), None)
 
 
 def _found(script: Script, bodies: Sequence[ast.For]) -> Iterator[tuple[ast.AST, str]]:
