@@ -24,7 +24,7 @@ from fastacct.scripts.steps import (
     steps_of,
     take_epochs,
 )
-from fastacct.scripts.tree import AddedError, NoNumberError, UnclearError, keywords, last_name
+from fastacct.scripts.tree import AddedError, NoNumberError, UnclearError, keywords, last_name, walk
 
 _ENGINES: Final = ("opacus.PrivacyEngine", "opacus.privacy_engine.PrivacyEngine")
 _OLD: Final = ("private_transformers.PrivacyEngine", "private_transformers.privacy_engine.PrivacyEngine", *_ENGINES)
@@ -254,8 +254,8 @@ def _is_fitted(loop: Loop, call: ast.Call) -> bool:
     """Whether a Trainer goes through what make_private returned, with the optimizer that it returned and no other."""
     script, above = loop.script, loop.script.parent[call]
     target = above.targets[0] if isinstance(above, ast.Assign) else None
-    hooks = [one for one in ast.walk(script.tree) if getattr(one, "name", "") == "configure_optimizers"]
-    values = [one.value for hook in hooks for one in ast.walk(hook) if isinstance(one, ast.Return) and one.value]
+    hooks = [one for one in script.nodes if getattr(one, "name", "") == "configure_optimizers"]
+    values = [one.value for hook in hooks for one in walk(hook) if isinstance(one, ast.Return) and one.value]
     if not isinstance(target, ast.Tuple) or len(values) != 1 or not last_name(values[0]):
         return False
     optimizer, private = target.elts[1], target.elts[-1]
@@ -285,7 +285,7 @@ def _is_of_other(loop: Loop, fit: ast.Call) -> bool:
     except (UnclearError, KeyError):
         return False
     name = last_name(made.func) if isinstance(made, ast.Call) else ""
-    classes = [one.name for one in ast.walk(script.tree) if isinstance(one, ast.ClassDef)]
+    classes = [one.name for one in script.nodes if isinstance(one, ast.ClassDef)]
     return classes.count(name) == 1 and owner is not None and name != owner.name
 
 
@@ -294,7 +294,7 @@ def _is_hooked(script: Script, call: ast.AST) -> bool:
     above, owner = script.parent[call], script.owner(call)
     target = above.targets[0] if isinstance(above, ast.Assign) else None
     hooks = [one for one in getattr(owner, "body", ()) if getattr(one, "name", "") == "train_dataloader"]
-    values = [one.value for hook in hooks for one in ast.walk(hook) if isinstance(one, ast.Return) and one.value]
+    values = [one.value for hook in hooks for one in walk(hook) if isinstance(one, ast.Return) and one.value]
     if not isinstance(target, ast.Tuple) or len(values) != 1:
         return False
     try:

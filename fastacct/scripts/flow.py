@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import Function, UnclearError, last_name, names_in, parts, value_of
+from fastacct.scripts.tree import Function, UnclearError, last_name, names_in, parts, value_of, walk
 
 Kinds = frozenset[str]
 _NONE: Final[Kinds] = frozenset()
@@ -76,7 +76,7 @@ class Flow:
         """Where elements are set: of counts, the labels that are counted."""
         self.fields: dict[str, list[ast.expr]] = {}
         self.models: set[str] = set()
-        for node in ast.walk(script.tree):
+        for node in script.nodes:
             self._note(node)
         self.memo: dict[ast.AST, Kinds] = {}
         self.open: set[ast.AST] = set()
@@ -138,7 +138,7 @@ class Flow:
             self.roots.add(one.id)
             for value in found if (part := self._unpacked(one)) is None else [part]:
                 self._seed(value, seen)
-        for call in (one for one in ast.walk(node) if isinstance(one, ast.Call)):
+        for call in (one for one in walk(node) if isinstance(one, ast.Call)):
             for value in self._made(call):
                 self._seed(value, seen)
 
@@ -151,11 +151,11 @@ class Flow:
         ):
             return
         for function in self.defined.get(name, []) if len(self.script.uses[name]) == 1 else ():
-            found = [one.value for one in ast.walk(function) if isinstance(one, ast.Return)]
+            found = [one.value for one in walk(function) if isinstance(one, ast.Return)]
             yield from (one for one in found if one is not None and not isinstance(one, ast.Tuple))
         for item in self.defined.get("__getitem__", []):
             if getattr(self.script.owner(item), "name", "") == name:
-                for one in ast.walk(item):
+                for one in walk(item):
                     field = one.value if isinstance(one, ast.Subscript) else None
                     while isinstance(field, ast.Attribute) and last_name(field.value) != "self":
                         field = field.value  # self.frame.iloc[i]
@@ -215,7 +215,7 @@ class Flow:
         for one, place in rows:
             if place >= here and (value := value_of(self.script, one.node, use.id)) is not None:
                 loops = {*self._loops(one.node)} & around
-                if any(last is None or last not in [*ast.walk(loop)] for loop in loops):
+                if any(last is None or last not in [*walk(loop)] for loop in loops):
                     yield value
 
     def _arguments(self, parameter: ast.AST) -> Iterator[ast.expr]:
@@ -334,7 +334,7 @@ class Flow:
 
     def _is_before_noise(self, node: ast.Attribute) -> bool:
         """Whether the gradient of a batch is taken between backward() and the step that adds noise."""
-        calls = [one for one in ast.walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
+        calls = [one for one in walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
         lines = {name: [one.lineno for one in calls if last_name(one.func) == name] for name in ("backward", "step")}
         return any(one < node.lineno for one in lines["backward"]) and any(one > node.lineno for one in lines["step"])
 
@@ -379,7 +379,7 @@ class Flow:
         every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
         self.given.append({**dict.fromkeys(every, _NONE), **given})
         try:
-            returns = (one for one in ast.walk(function) if isinstance(one, ast.Return | ast.Yield))
+            returns = (one for one in walk(function) if isinstance(one, ast.Return | ast.Yield))
             return _NONE.union(*(self.kinds(one.value) for one in returns if self.script.scope(one) is function))
         finally:
             self.given.pop()

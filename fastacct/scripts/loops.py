@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import ElsewhereError, UnclearError
+from fastacct.scripts.tree import ElsewhereError, UnclearError, walk
 
 _WRAPPERS: Final = ("builtins.enumerate", "tqdm.", "rich.progress.track")
 _SIZE: Final = re.compile(
@@ -81,7 +81,7 @@ def iterated(script: Script, node: ast.expr) -> ast.expr:
 
 def _refuse_jumps(script: Script, loop: ast.For) -> None:
     """A loop that may be left, or in which a round may be skipped."""
-    for one in ast.walk(loop):
+    for one in walk(loop):
         jumps = isinstance(one, ast.Break | ast.Continue) and _loop_of(script, one) is loop
         above = script.parent.get(one)
         if isinstance(one, ast.Continue) and isinstance(above, ast.If) and one in above.body and jumps:
@@ -103,7 +103,7 @@ def is_empty(loop: ast.For, test: ast.expr) -> bool:
         return False
     found = _SIZE.fullmatch(ast.unparse(size))
     batch = found and (found[1] or found[2])
-    return any(isinstance(one, ast.Name) and one.id == batch for one in ast.walk(loop.target))
+    return any(isinstance(one, ast.Name) and one.id == batch for one in walk(loop.target))
 
 
 def _hides_errors(script: Script, node: ast.AST) -> bool:
@@ -135,7 +135,7 @@ def _refuse_branch(script: Script, branch: ast.If, is_body: bool) -> None:
 def _refuse_returns(script: Script, scope: ast.AST, node: ast.AST) -> None:
     """A function that may be left before it comes to a node, or that makes a generator."""
     line = getattr(node, "lineno", 1)
-    for one in ast.walk(scope):
+    for one in walk(scope):
         is_earlier = getattr(one, "lineno", line) < line and script.scope(one) is scope
         is_end = isinstance(one, ast.Return) or script.is_call(one, *_ENDS)
         is_generator = isinstance(one, ast.Yield | ast.YieldFrom) and script.scope(one) is scope

@@ -8,7 +8,7 @@ from typing import Final
 
 from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import last_name, parts
+from fastacct.scripts.tree import last_name, parts, walk
 
 _MIXING: Final = re.compile(
     r"mix_?up|cut_?mix|batch_?norm|batch_?renorm|contrastive|nt_?xent|info_?nce|sup_?con|simclr|triplet|center_?loss"
@@ -76,7 +76,7 @@ def _is_in_train_mode(script: Script, made: ast.Call) -> bool:
     makers: set[str] = set()
 
     def holds(value: ast.AST | None) -> bool:
-        for one in ast.walk(value) if value is not None else ():
+        for one in walk(value) if value is not None else ():
             above = script.parent[one]
             is_called = isinstance(above, ast.Call) and above.func is one
             known = makers if is_called else names
@@ -86,7 +86,7 @@ def _is_in_train_mode(script: Script, made: ast.Call) -> bool:
 
     size = -1
     while size != (size := len(names) + len(makers)):
-        for node in ast.walk(script.tree):
+        for node in script.nodes:
             if isinstance(node, ast.Assign) and holds(node.value):
                 names |= {last_name(one) for each in node.targets for one in parts(each)}
                 makers |= {owner.name for owner in (script.owner(node),) if owner is not None}

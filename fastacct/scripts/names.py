@@ -25,6 +25,7 @@ from fastacct.scripts.tree import (
     methods_of,
     number_of,
     option_of,
+    walk,
 )
 
 Key = tuple[object, ...]
@@ -150,7 +151,7 @@ class Script(Tree):
         if is_method and isinstance(owner, ast.ClassDef) and {*map(self.qualified, owner.bases)} - _PLAIN_BASES:
             raise ElsewhereError(function, f"{owner.name}.{name} may be called from elsewhere")
         used: list[ast.expr] = [*(self.attributes[name] if is_method else self.uses[name])]
-        same = [one for one in ast.walk(self.tree) if isinstance(one, Function | ast.ClassDef) and one.name == name]
+        same = [one for one in self.nodes if isinstance(one, Function | ast.ClassDef) and one.name == name]
         if not used:
             raise ElsewhereError(function, f"nothing in this file calls {name}")
         above = self.parent[used[0]]
@@ -165,8 +166,8 @@ class Script(Tree):
     def returned(self, call: ast.Call) -> ast.expr:
         """What a function or a method of the file returns, where it has one return."""
         name = last_name(call.func)
-        found = [one for one in ast.walk(self.tree) if isinstance(one, ast.FunctionDef) and one.name == name]
-        values = [one for function in found for one in ast.walk(function) if isinstance(one, ast.Return)]
+        found = [one for one in self.nodes if isinstance(one, ast.FunctionDef) and one.name == name]
+        values = [one for function in found for one in walk(function) if isinstance(one, ast.Return)]
         is_one = len(found) == len(values) == 1 and not found[0].decorator_list
         if not is_one or (value := values[0].value) is None:
             raise UnclearError(call, f"what {name}() returns cannot be told")

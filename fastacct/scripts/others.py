@@ -11,7 +11,7 @@ from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import tf_pipeline
-from fastacct.scripts.tree import UnclearError, keywords, last_name
+from fastacct.scripts.tree import UnclearError, keywords, last_name, walk
 
 _PARAMETERS: Final = re.compile(r"param|state|weights|variables|theta|model")
 _FIT: Final = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split")
@@ -189,7 +189,7 @@ def _several_passes(script: Script, call: ast.Call) -> str:
     made = script.parent[call]
     if isinstance(made, ast.Assign):
         names = {one.id for one in made.targets if isinstance(one, ast.Name)}
-        used = [one for one in ast.walk(script.tree) if isinstance(one, ast.Name) and one.id in names]
+        used = [one for one in script.nodes if isinstance(one, ast.Name) and one.id in names]
         if any(one not in made.targets and not _draws(script.parent[one]) for one in used):
             return "what becomes of the strategy cannot be told"
     for one in drawn:
@@ -198,7 +198,7 @@ def _several_passes(script: Script, call: ast.Call) -> str:
             over = script.parent[over]
         if not isinstance(over, ast.For):
             return "how often its batches are gone through cannot be told"
-        if any(isinstance(inner, ast.For | ast.While) for inner in ast.walk(over) if inner is not over):
+        if any(isinstance(inner, ast.For | ast.While) for inner in walk(over) if inner is not over):
             return "a loop inside may take several steps with one batch"
         if why := is_single(script, over):
             return why

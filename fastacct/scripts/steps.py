@@ -11,7 +11,7 @@ from typing import Final
 from fastacct.scripts.found import Loop, number
 from fastacct.scripts.loops import around, iterated, passes
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name, line_of
+from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name, line_of, walk
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
 _MOVED: Final = {
@@ -244,8 +244,8 @@ def _resumed(loop: Loop) -> Iterator[ast.Call]:
         first, outer = outer, script.above(script.parent[outer], ast.For)
     for call in script.calls:
         name, whole = last_name(call.func), script.qualified(call.func)
-        here = [one for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef) and one.name == name]
-        inside = {last_name(one.func) for each in here for one in ast.walk(each) if isinstance(one, ast.Call)}
+        here = [one for one in script.nodes if isinstance(one, ast.FunctionDef) and one.name == name]
+        inside = {last_name(one.func) for each in here for one in walk(each) if isinstance(one, ast.Call)}
         is_loading = bool({name, *inside} & {*_LOADED}) or _LOADING.search(name) is not None
         is_loading |= bool(whole) and not here and not whole.startswith(_AROUND_FILES) and name not in _SAVED
         if not is_loading or not saved & {*_files(script, call)} or _is_off(script, call):
