@@ -13,10 +13,14 @@ from fastacct.scripts.tree import UnclearError, last_name, walk
 _DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
 _GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas)(?:_|\d|$)|^diffs?$", re.I)
 _TEXT: Final = (
-    re.compile(r"(?:randn(?:_like)?|normal_?|Normal|gauss|[Ll]aplace)\s*\("),
-    re.compile(r"[cC]lip|norm(?!al)|clamp|\bm(?:in|ax)(?:imum)?\(|\bwhere\("),
     re.compile(
-        r"(?<![a-zA-Z])(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas)(?![a-zA-Z])|(?<![.\w])diffs?\b"
+        r"(?:randn(?<!Parameter\(torch\.randn)(?:_like)?|normal(?<!init\.normal)(?<!weight\.normal)(?<!weight\.data\.normal)"
+        r"(?<!trunc_normal)(?<!kaiming_normal)(?<!xavier_normal)_?|Normal|gauss|[Ll]aplace)\s*\("
+    ),
+    re.compile(r"[cC]lip|norm(?!al)|clamp|m(?:in|ax)(?:imum)?\(|where\("),
+    re.compile(
+        r"grad(?<![a-zA-Z]grad)(?<!requires_grad)(?<!no_grad)(?<!enable_grad)(?:s|ients?)?(?![a-zA-Z])(?!_checkpoint)"
+        r"|jac(?:rev|obian)|updates(?<![a-zA-Z]updates)|deltas(?<![a-zA-Z]deltas)|diffs?\b(?<![.\w]diff)(?<![.\w]diffs)"
         r"|norm\((?s:.{0,200}?)(?:axis|dim)|_weights\(\)|parameters\(\)|state_dict\(\)|trainable_"
     ),
 )
@@ -71,7 +75,8 @@ def is_worth_reading(text: str) -> bool:
         return True
     if not any(word in low for word in ("noise", "sigma", "norm", "rand", "gauss", "laplace", "target_eps")):
         return False
-    if all(one.search(low) for one in _GIVEN) or all(one.search(text) for one in _TEXT):
+    is_drawn = any(word in low for word in ("randn", "normal", "gauss", "laplace"))
+    if all(one.search(low) for one in _GIVEN) or (is_drawn and all(one.search(text) for one in _TEXT)):
         return True
     return ("noise" in low or "sigma" in low) and _SCALED.search(low) is not None
 
