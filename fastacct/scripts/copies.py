@@ -12,14 +12,7 @@ from fastacct.scripts.found import Loop
 from fastacct.scripts.tree import UnclearError, last_name, parts, walk
 
 _JOINS: Final = (
-    "cat",
-    "concat",
-    "concatenate",
-    "vstack",
-    "row_stack",
-    "append",
-    "ConcatDataset",
-    "concatenate_datasets",
+    *("cat", "concat", "concatenate", "vstack", "row_stack", "append", "ConcatDataset", "concatenate_datasets"),
 )
 _GROWS: Final = ("fit_resample", "fit_sample", "resample")
 _DRAWS: Final = ("choice", "choices", "randint", "integers")

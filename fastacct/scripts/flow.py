@@ -22,19 +22,8 @@ _NONE: Final[Kinds] = frozenset()
 _WHAT: Final[Kinds] = frozenset({"data", "record", "figure"})
 _PLAIN: Final = (
     *("shape", "size", "dim", "ndim", "numel", "device", "dtype", "requires_grad", "columns", "column_names"),
-    *(
-        "len",
-        "range",
-        "isinstance",
-        "hasattr",
-        "type",
-        "id",
-        "format",
-        "features",
-        "classes",
-        "class_to_idx",
-        "input_dim",
-    ),
+    *("len", "range", "isinstance", "hasattr", "type", "id", "format", "features", "classes", "class_to_idx"),
+    "input_dim",
 )
 """Fields and functions that say nothing of single records, or what every script takes for public."""
 _FIGURES: Final = (

@@ -273,12 +273,8 @@ class Script(Tree):
         """The value of a field that a class gives itself."""
         allowed = {"dataclass", "dataclasses.dataclass", ""}
         words = {self.qualified(getattr(one, "func", one)) for one in owner.decorator_list}
-        if (
-            owner.bases
-            or owner.keywords
-            or words - allowed
-            or methods_of(owner) & {"__post_init__", "__getattribute__"}
-        ):
+        is_own = methods_of(owner) & {"__post_init__", "__getattribute__"}
+        if owner.bases or owner.keywords or words - allowed or is_own:
             raise UnclearError(owner, f"{owner.name}.{name} may be set elsewhere")
         found = [one for one in self.bindings[owner].get(name, []) if one.kind == "value" and one.value is not None]
         if len(self.bindings[owner].get(name, [])) != 1 or not found:

@@ -34,17 +34,7 @@ _SPREADS: Final = ("std", "var", "reduce_std", "reduce_variance")
 _PAIRED: Final = re.compile(r"unsqueeze\(0\)|\[None[,\]]"), re.compile(r"unsqueeze\(1\)|\[:, None")
 _PRODUCTS: Final = ("mm", "matmul", "dot", "cdist", "einsum")
 _PLAIN: Final = (
-    "shape",
-    "size",
-    "dim",
-    "ndim",
-    "numel",
-    "device",
-    "dtype",
-    "argmax",
-    "item",
-    "tolist",
-    "requires_grad",
+    *("shape", "size", "dim", "ndim", "numel", "device", "dtype", "argmax", "item", "tolist", "requires_grad"),
 )
 """Fields and methods whose results say nothing of records one by one."""
 _TURNED: Final = re.compile(r"\.(?:T|mT|t\(\)|transpose\((?:0, 1|1, 0)\)|permute\(1, 0\))$")
@@ -368,7 +358,4 @@ def _axis(call: ast.Call, places: Iterable[ast.expr], default: int | None = 0) -
 
 def _is_turned(node: ast.AST) -> bool:
     """Whether a matrix is turned, so that records meet records."""
-    return (
-        re.search(r"\.(?:T|mT|t\(\)|transpose\(0, 1\)|transpose\(1, 0\)|permute\(1, 0\))$", ast.unparse(node))
-        is not None
-    )
+    return _TURNED.search(ast.unparse(node)) is not None

@@ -35,15 +35,7 @@ _SAVED: Final = ("save", "save_pretrained", "save_checkpoint", "save_weights", "
 _LOADED: Final = ("load", "from_pretrained", "load_checkpoint", "load_weights", "load_file", "load_state_dict")
 _LOADING: Final = re.compile(r"load|restore|resume|warm_?start|init_?from", re.I)
 _AROUND_FILES: Final = (
-    "os.",
-    "pathlib.",
-    "builtins.",
-    "shutil.",
-    "logging.",
-    "torch.nn",
-    "torch.optim",
-    "torchvision.",
-    "opacus.",
+    *("os.", "pathlib.", "builtins.", "shutil.", "logging.", "torch.nn", "torch.optim", "torchvision.", "opacus."),
 )
 _SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
 _SHARED: Final = "on one batch: the batches of its steps are not drawn one by one"
