@@ -194,6 +194,7 @@ LIGHTNING = SCRIPTS["everyday_lightning_with_a_loader_made_private"]["script"]
     ("old", "new"),
     [
         ("return private_optimizer", "return torch.optim.SGD(self.parameters(), lr=0.1)"),
+        ("return private_optimizer", "return opt"),
         ("fit(lit, dp_loader", "fit(lit, train_loader"),
         ("trainer.fit(lit, dp_loader, val_loader)", "trainer.fit(lit, dp_loader)\ntrainer.fit(lit, dp_loader)"),
         ("        self.save_hyperparameters()", "        self.automatic_optimization = False"),
