@@ -51,14 +51,19 @@ class PrivacyLoss:
     if not TYPE_CHECKING:
         __getattr__ = hinting({"max": "divergence(math.inf) is the largest loss"})
 
-    def __init__(self, job: Job, relation: Both, threads: int | None) -> None:
+    def __init__(self, job: Job, relation: Both, threads: int | None, *, is_tight: bool = True) -> None:
         self._relation, self._job, self._threads = as_choice("neighbors", relation, _BOTH), as_process(job), threads
         if shape := self._job.shape:
             raise TypeError(f"the job has arrays of shape {shape}: ask for one job at a time")
         direction, *others = DIRECTIONS[relation]
         self._direction: Direction = direction
-        self.ways = [PrivacyLoss(job, way, threads) for way in (direction, *others)] if others else []
-        parts = self._job.decompose(direction)
+        self._is_tight, parts = is_tight and self._job.tight, self._job.decompose(direction)
+        each, several = [PrivacyLoss(job, way, threads) for way in others], parts.alternatives(direction)
+        if len(several) > 1:  # one for each part of the data that a record may be in
+            each = [PrivacyLoss(one, direction, threads, is_tight=self._is_tight) for one in several] + each
+        elif others:
+            each = [PrivacyLoss(job, direction, threads), *each]
+        self.ways: list[PrivacyLoss] = [way for loss in each for way in loss.ways or [loss]]
         releases = sum(float(np.asarray(count)) for _, count in parts)
         self._off = 0.0 if parts.sampled(direction, exactly=True) else 2.0 * WEIGHTS_OFF * releases
         """By how much the probabilities of a pair may miss 1: those that users give, do."""
@@ -88,7 +93,7 @@ class PrivacyLoss:
         """Over all releases: of lower and of upper bounds that are at least 0."""
         lower, upper = np.sum([[n * end for end in of_one(loss)[:2]] for n, loss in self._apart], axis=0).tolist()
         off = (len(self._apart) + 2.0) * 4e-16
-        return lower * (1.0 - off) if self._job.tight else 0.0, upper * (1.0 + off)
+        return lower * (1.0 - off) if self._is_tight else 0.0, upper * (1.0 + off)
 
     @property
     @larger
@@ -109,7 +114,7 @@ class PrivacyLoss:
         if 0.0 < alpha < math.inf and (rows := at_order(own, back, alpha)) is not None:
             ends = rows[2:4, 0] if alpha == 1.0 else np.sort(rows[:2, 0] / (alpha - 1.0))
             lower, upper = (ends.clip(0.0) * (1.0 + 4.0 * ROUNDING * np.array([-1.0, 1.0]))).tolist()
-            if not self._job.tight:  # divergences, which grow with the order, may say more than its pair
+            if not self._is_tight:  # divergences, which grow with the order, may say more than its pair
                 lower, upper = 0.0, min(upper, float(rdp(self._job, max(alpha, 1.0), neighbors=self._direction)))
             return bounded(lower, upper)
         return bounded(*self._by_curve(alpha))
@@ -122,7 +127,7 @@ class PrivacyLoss:
         elif alpha == math.inf:
             least = answer("epsilon", self._job, 0.0, None, self._direction, self._threads)
             largest = float(rdp(self._job, alpha, neighbors=self._direction))
-            lower, upper = float(least.lower), min(float(least.upper), largest)
+            lower, upper = float(least.lower) if self._is_tight else 0.0, min(float(least.upper), largest)
         else:
             if self._apart:
                 lower, upper = self._sum(lambda one: one.divergence(alpha))
@@ -144,7 +149,7 @@ class PrivacyLoss:
         that a guarantee describes (`PureDP`, `GDP`), or post-processing, may have a larger one.
         """
         if (rows := self._moments(np.zeros(1), 6)) is not None:
-            return bounded(rows[4].item() if self._job.tight else 0.0, rows[5].item())
+            return bounded(rows[4].item() if self._is_tight else 0.0, rows[5].item())
         if self._apart:
             return bounded(*self._sum(lambda one: one.variance))
         mean = self.mean
@@ -152,7 +157,7 @@ class PrivacyLoss:
             return bounded(0.0, math.inf)
         deltas, back = (partial(self._deltas_of, direction) for direction in (self._direction, self._other))
         renyi = partial(self._renyi, self._direction)
-        low, high = second_moment(deltas, back, lambda order: renyi(np.array([order])).item(), self._job.tight)
+        low, high = second_moment(deltas, back, lambda order: renyi(np.array([order])).item(), self._is_tight)
         high -= mean.lower * mean.lower * (1.0 - 1e-15)
         low -= mean.upper * mean.upper * (1.0 + 1e-15)
         return bounded(max(low, 0.0), max(high, 0.0))
@@ -160,7 +165,7 @@ class PrivacyLoss:
     @property
     @larger
     def concentration(self) -> Concentration:
-        """(mu, tau) of mean-concentrated DP in this direction: the smallest from above, tau to about 1 % at best.
+        """(mu, tau) of mean-concentrated DP in this direction: the smallest from above, tau to about 1e-3 at best.
 
         mu is the upper bound of the mean, and tau^2 at least 2 log E exp(s (L - E L)) / s^2 for all s.  Infinite where
         no bound is found: losses that are infinite, have heavier tails, or are beyond 700.  As `variance` it is of the
@@ -274,7 +279,7 @@ class PrivacyLoss:
             reach = 1.0
             while reach < 300.0 and self._deltas_of(direction, np.array([reach]))[1][0] > 1e-15:
                 reach *= 2.0
-            many = 512 // (1 if self._job.tight else FEWER)
+            many = 512 // (1 if self._is_tight else FEWER)
             epsilons = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
             self._grids[direction] = (epsilons, *self._deltas_of(direction, epsilons))
         return self._grids[direction]
@@ -302,7 +307,7 @@ class PrivacyLoss:
         near = answer("epsilon", self._job, asked, None, self._direction, self._threads).upper.tolist()
         spent = chance + self._off  # P(L <= -t) is at most exp(-t), or Q would have more than all
         least = math.log1p(-spent) * (1.0 + 1e-15) if spent < 1.0 else -math.inf
-        lower, upper = quantile_ends(self._exceeds, chance, near, only_upper=not self._job.tight)
+        lower, upper = quantile_ends(self._exceeds, chance, near, only_upper=not self._is_tight)
         return bounded(max(least, lower), upper)
 
     def _exceeds(self, epsilon: Cells, side: int, steps: Cells = STEPS) -> Cells:
@@ -341,8 +346,8 @@ class PrivacyLoss:
         return low.reshape(epsilon.shape), high.reshape(epsilon.shape)
 
     def _deltas_of(self, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
-        bounds = answer("delta", self._job, epsilon, None, direction, self._threads, only_upper=not self._job.tight)
-        return np.asarray(bounds.lower), np.minimum(bounds.upper, 1.0)
+        bounds = answer("delta", self._job, epsilon, None, direction, self._threads, only_upper=not self._is_tight)
+        return np.asarray(bounds.lower if self._is_tight else np.zeros(epsilon.shape)), np.minimum(bounds.upper, 1.0)
 
 
 @verb({}, formerly={"order": "orders"})
@@ -377,7 +382,7 @@ def privacy_loss(job: Job, *, neighbors: Both = "add_remove", threads: int | Non
     job : Mechanism or Process
         In plain numbers: TypeError for arrays, ValueError for a relation that a mechanism does not support.
     neighbors : {"add_remove", "remove", "add"}
-        "add_remove": every answer is the larger one of the two directions.
+        "add_remove": every answer is the larger one of the two directions.  Of `Parallel` it is that of all parts.
     threads : int, optional
 
     Returns

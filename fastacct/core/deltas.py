@@ -64,7 +64,11 @@ def larger(ask: Callable[Concatenate[Loss, Asked], Answer]) -> Callable[Concaten
     def each(loss: Loss, /, *given: Asked.args, **named: Asked.kwargs) -> Answer:
         if not loss.ways:
             return ask(loss, *given, **named)
-        answers = [ask(way, *given, **named) for way in loss.ways]
+        answers = list[Answer]()
+        for way in loss.ways:
+            answers.append(found := ask(way, *given, **named))
+            if not np.ndim(found[0]) and found[0] in (LARGEST, math.inf) and found[1] == math.inf:
+                break  # nothing is larger
         first, second = (np.maximum.reduce([answer[i] for answer in answers]) for i in (0, 1))
         return bounded(first, second) if isinstance(answers[0], Bounds) else Concentration(float(first), float(second))
 
@@ -234,7 +238,7 @@ def smallest_tau(upper: Weight, lower: Weight, mean: Bounds, deviation: float, f
     """A bound of the smallest tau: tau^2 = sup over s of 2 g(s)/s^2, g(s) = K(s) - s E L, K the log-moment of the loss.
 
     `upper` and `lower` bound K, `far` bounds 2 g/s^2 from |s| on.  g is convex and 0 at 0: between two points it is at
-    most what it is at the outer one.  Near 0 its second derivative is at most E[Y^2 exp(t Y)], Y = L - E L, which is
+    most its chord.  Near 0 its second derivative is at most E[Y^2 exp(t Y)], Y = L - E L, which is
     convex in t, and y^2 <= (2/h^2) (cosh(h y) - 1).
     """
 
@@ -252,25 +256,28 @@ def smallest_tau(upper: Weight, lower: Weight, mean: Bounds, deviation: float, f
     if math.isinf(near):
         return math.inf
     start = float(s[curvature.argmin()])
-    end = min(max(1e3 / deviation, 1e3), 0.5 * MAX_ORDER)
-    square = max(near, float(far(np.array([end]))[0]))
+    ends = np.geomspace(start, min(max(1e3 / deviation, 1e3), 0.5 * MAX_ORDER), 64)
+    beyond = far(ends)  # which falls
+    at = 1 + int(np.argmax(np.append(beyond[1:-1] <= near, True)))
+    end, square = float(ends[at]), max(near, float(beyond[at]))
     for side in (1.0, -1.0):
         square = _supremum(above, side, start, end, square)
     return math.sqrt(square) * (1.0 + 1e-14)
 
 
 def _supremum(growth: Weight, side: float, start: float, end: float, known: float) -> float:
-    """At least what is known, and 2 g(s)/s^2 of one sign of s for |s| from start to end: by g at the outer ends of
-    intervals.  Those in which it may be larger than at all points are halved until their ends are `_RATIO` apart."""
+    """At least what is known, and 2 g(s)/s^2 of one sign of s for |s| from start to end: by chords of g, which is
+    convex.  Intervals in which it may be larger than at all points are halved, a few times."""
     wide = math.log(_RATIO) * 2.0**_REFINEMENTS
     order = start * np.exp(wide * np.arange(math.ceil(math.log(end / start) / wide) + 1.0))
     value = growth(side * order)
     low, high, here, there = order[:-1], order[1:], value[:-1], value[1:]
     best = 0.0
     for halving in range(_REFINEMENTS + 1):
-        best = max(best, float(np.max(here / (low * low))), float(np.max(there / (high * high))))
-        bound = 2.0 * there / (low * low)
-        is_open = (bound > max(known, 2.0 * best * _RATIO * _RATIO)) & (halving < _REFINEMENTS)
+        at_ends = 2.0 * np.maximum(here / (low * low), there / (high * high))
+        best = max(best, float(np.max(at_ends)))
+        bound = np.maximum(at_ends, _of_chords(low, high, here, there)) * (1.0 + 1e-11)
+        is_open = (bound > max(known, 1.001 * best)) & (halving < _REFINEMENTS)
         known = max(known, float(np.max(bound[~is_open], initial=0.0)))
         if not is_open.any():
             break
@@ -280,3 +287,16 @@ def _supremum(growth: Weight, side: float, start: float, end: float, known: floa
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
         here, there = np.concatenate([here, value]), np.concatenate([value, there])
     return known
+
+
+def _of_chords(low: Cells, high: Cells, here: Cells, there: Cells) -> Cells:
+    """The largest 2 (a + b s)/s^2 inside of these intervals, of the lines through their ends; 0 where an end has more.
+
+    It is -b^2/(2 a), at s = -2 a/b.
+    """
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        b = (there - here) / (high - low)
+        a = here - b * low
+        top = -2.0 * a / b
+        inside = np.where((low < top) & (top < high), -0.5 * b * b / a, 0.0)
+    return np.where(np.isfinite(here) & np.isfinite(there), inside, math.inf)

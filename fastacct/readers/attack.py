@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, known_part, owners
+from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, known_part, owners, per_cell
 from fastacct.readers.lines import supporting_lines
 from fastacct.readers.roc import error_rates
 from fastacct_ext._kernels import Directions
@@ -36,14 +37,15 @@ def rates(
     """Bounds of the false-negative rate, or of the true-positive rate; without `both` one side is trivial."""
     fpr = np.broadcast_to(fpr, shape)
     if relation not in _REVERSE and not is_exact_curve(process, relation):
+        if process.shape:  # the curve of one cell may be known where those of others are not
+            read = partial(rates, relation=relation, threads=threads, positives=positives, both=both, convex=convex)
+            return per_cell(process.shape, fpr, shape, lambda cell, x: read(process.cell(cell), x, x.shape))
         return _by_lines(process, fpr, relation, threads, positives=positives, both=both)
     lower, upper, wide = _by_curve(process, fpr, relation, threads, positives=positives, both=both, convex=convex)
     if relation not in _REVERSE and wide.any():
         lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
         lower, upper = meet(np.maximum(lower, lines.lower), np.minimum(upper, lines.upper))
-    status = status_of(lower, upper)
-    if not positives:
-        status = np.where((lower <= 0.0) & (fpr < 1.0), Status.NOT_MET, status)
+    status = np.where((lower <= 0.0) & (fpr < 1.0) & (not positives), Status.NOT_MET, status_of(lower, upper))
     return Bounds(lower, upper, status.astype(np.uint8))
 
 
@@ -70,10 +72,8 @@ def _by_lines(process: Process, fpr: Cells, relation: Relation, threads: int, *,
     if process.tight or not both or not is_exact_curve(part := known_part(process), relation):
         return lines
     least, most, _ = _by_curve(part, fpr, relation, threads, positives=positives, both=True)
-    if positives:
-        lower, upper = np.maximum(lines.lower, np.minimum(least, lines.upper)), lines.upper
-    else:
-        lower, upper = lines.lower, np.minimum(lines.upper, np.maximum(most, lines.lower))
+    inside = np.clip((most, least)[positives], lines.lower, lines.upper)
+    lower, upper = ((lines.lower, inside), (inside, lines.upper))[positives]
     return Bounds(lower, upper, np.where(lines.status == Status.LOOSE, status_of(lower, upper), lines.status))
 
 

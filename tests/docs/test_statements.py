@@ -139,7 +139,7 @@ def tails_of_the_loss():
 
 
 def concentration_of_the_loss():
-    assert fa.privacy_loss(fa.Gaussian(2.0) * 1).concentration.tau == pytest.approx(0.5, rel=0.01)
+    assert fa.privacy_loss(fa.Gaussian(2.0) * 1).concentration.tau == pytest.approx(0.5, rel=1e-3)
 
 
 def textbook_noise():
@@ -222,7 +222,7 @@ ROWS = [
     ("plot/figures.py", "2 and 5 times them", SETTING),
     ("privacy_loss.py", "To 1e-9 of itself", variance_of_the_loss),
     ("privacy_loss.py", "about 1e-6 of the second moment", "tests/verbs/test_privacy_loss.py"),
-    ("privacy_loss.py", "tau to about 1 %", concentration_of_the_loss),
+    ("privacy_loss.py", "tau to about 1e-3", concentration_of_the_loss),
     ("privacy_loss.py", "About 1e-5 wide for losses", tails_of_the_loss),
     ("reports/planning.py", "1 % false positives", SETTING),
     ("reports/planning.py", "1 % more epochs cost", "the definition of a column"),

@@ -94,3 +94,12 @@ def test_divergences_answer_for_what_has_no_losses():
 def test_what_has_no_sample_is_refused(job, match):
     with pytest.raises((ValueError, TypeError), match=match):
         job.poisson(0.1)
+
+
+def test_losses_far_beyond_any_exponential_are_bounded_from_above():
+    """Of a lattice with so much slack that from below one distribution would have more than exp(700)."""
+    releases = fa.NoisyIteration(0.7, 20) * 100 + fa.Gaussian(2.0).poisson(0.1).group(3) * 236 + fa.PureDP(0.1)
+    job = releases.poisson(0.5)
+    for one in (job, job * 3):
+        found = fa.epsilon_bounds(one, delta=1e-9, neighbors="remove")
+        assert found.lower <= found.upper < math.inf

@@ -234,3 +234,13 @@ def test_corners_of_lattices_are_taken_where_they_are(job, fpr, true):
     power = tradeoff_bounds(job, fpr, neighbors="remove")
     if true > 0.999:
         assert power.lower <= 3.6354681453752333542e-15 <= power.upper
+
+
+def test_what_an_attack_reaches_in_a_cell_does_not_depend_on_the_others():
+    """Where the curve of the known part of another cell was not known, that of none was looked at."""
+    known = fa.ApproxDP(np.array([0.01, 0.001]), np.array([8e-3, 2e-12])) * np.array([6, 1])
+    jobs, fpr = known + fa.Staircase(0.1), np.array([[0.1], [1e-3]])
+    for verb in (fa.tradeoff_bounds, fa.tpr_at_fpr_bounds):
+        found = verb(jobs, fpr)
+        for i, j in np.ndindex(2, 2):
+            assert tuple(one[i, j] for one in found) == verb(jobs.cell(j), fpr[i, 0])

@@ -236,7 +236,7 @@ MUTANTS = (
      "samplers/allocation test_noise_that"),
     ("mechanisms/algebra.py", "bound, both = own(orders[unknown_at], relation), both_ways(relation)",
      "bound, both = own(orders[unknown_at], relation), relation", "mechanisms/own_mechanism test_a_sample_of"),
-    ("core/deltas.py", "square = max(near, float(far(", "square = max(near, 0.0 * float(far(",
+    ("core/deltas.py", "max(near, float(beyond[at]))", "max(near, 0.0 * float(beyond[at]))",
      "verbs/moments test_the_standard"),
     ("textbook/convert.py", "d / -np.expm1(-s)", "d / s", "textbook/textbook test_the_probability_of_a_large_loss_is"),
     ("textbook/classical.py", "np.log(2.5 * m * t / (d * n))", "np.log(2.0 / d)",

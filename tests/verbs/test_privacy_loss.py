@@ -344,3 +344,35 @@ def test_second_moments_without_an_upper_bound_take_few_deltas(left, most):
     assert low > 1.24 * (1.0 - left)
     assert high == math.inf if left else high < 1.26
     assert sum(asked) < most
+
+
+@pytest.mark.parametrize("direction", ["add_remove", "remove", "add"])
+def test_of_disjoint_parts_every_answer_is_the_largest_of_them(direction):
+    """A record is in one of them: a curve above all of their deltas has a tail that may be below that of a part."""
+    parts, more = (fa.PureDP(1.0) * 1, fa.Gaussian(1.0) * 1, fa.PureDP(0.2) * 3), fa.Gaussian(2.0)
+    job = fa.Parallel(*parts) + more
+    whole, alone = (fa.privacy_loss(one, neighbors=direction) for one in (job, parts[0] + more))
+    each = [fa.privacy_loss(part + more, neighbors=direction) for part in parts]
+    asked = (
+        lambda loss: loss.mean,
+        lambda loss: loss.variance,
+        lambda loss: loss.exceeds(0.7),
+        lambda loss: loss.quantile(0.02),
+        lambda loss: loss.divergence(0.5),
+        lambda loss: loss.divergence(math.inf),
+        lambda loss: loss.concentration,
+    )
+    for ask in asked:
+        np.testing.assert_array_equal(ask(whole)[:2], np.max([ask(one)[:2] for one in each], axis=0))
+    tails = whole.exceeds(np.array([-1.0, 0.7]))
+    assert tails.upper[1] >= alone.exceeds(0.7).lower > 0.5
+
+
+def test_of_parts_that_are_only_bounded_nothing_is_known_from_below():
+    """The tree is two Gaussians of twice the sensitivity at most, which are a mechanism with a pair of its own."""
+    tree = fa.TreeAggregation(8.0, 3, participations=2)
+    loss = fa.privacy_loss(fa.Parallel(tree, fa.Gaussian(9.0)) + fa.Gaussian(30.0), neighbors="remove")
+    for found in (loss.mean, loss.variance, loss.divergence(math.inf), loss.divergence(0.5), loss.exceeds(0.01)):
+        assert found.lower == 0.0
+        assert found.upper > 0.01
+    assert loss.quantile(0.1).lower < 0.0
