@@ -270,7 +270,7 @@ class Process(Composed):
             return self._with(other._blocks, other._shape)
         if isinstance(other, int) and not isinstance(other, bool) and other == 0:  # sum() starts with 0
             return self
-        return NotImplemented
+        raise TypeError(f"jobs add up: write job + other, or job * count; not job + {other!r}")
 
     __radd__ = __add__
 
