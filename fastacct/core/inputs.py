@@ -19,8 +19,6 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.words import did_you_mean
-
 _NUMBERS: Final = (int, float, Fraction)
 _USUAL: Final = (float, int, np.float64)
 Cells = NDArray[np.float64]
@@ -36,6 +34,20 @@ RealArray: TypeAlias = _Row | Sequence[_Row] | Sequence[Sequence[_Row]]
 Reals: TypeAlias = Real | RealArray
 
 Floats: TypeAlias = NDArray[np.float64]
+
+_MEANT: Final = {
+    **dict.fromkeys(
+        ("substitution", "substitute", "substitute_one", "swap", "bounded", "replacement", "change_one"), "replace_one"
+    ),
+    **dict.fromkeys(("unbounded", "add_or_remove_one", "addition"), "add_remove"),
+    **dict.fromkeys(("zeroed", "null", "zeroing"), "zero_out"),
+    **dict.fromkeys(("without_replacement", "uniform", "swor"), "fixed_size"),
+    **dict.fromkeys(("balls_in_bins", "balls_and_bins"), "allocation"),
+    **dict.fromkeys(("bernoulli", "poisson_subsampling"), "poisson"),
+    **dict.fromkeys(("permutation", "random_reshuffling"), "shuffled"),
+    **{"tex": "latex", "md": "markdown", "pdf": "latex", "txt": "text", "paragraph": "appendix", "model_card": "card"},
+}
+"""Words of other libraries and papers, and ours for them."""
 
 ROUNDING: Final = 2.0**-53
 """The rounding unit of doubles."""
@@ -290,8 +302,12 @@ def as_choice(name: str, value: object, allowed: Sequence[Word]) -> Word:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {_show(value)}")
     if value not in allowed:
-        hint = did_you_mean(value, allowed)
-        raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}{hint}")
+        import difflib
+
+        word = _MEANT.get(value.casefold(), value.casefold())
+        near = difflib.get_close_matches(word, allowed, 1)
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}{meant}")
     return allowed[allowed.index(value)]
 
 

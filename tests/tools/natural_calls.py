@@ -246,12 +246,8 @@ MORE = [
         for word, cure in (
             ("balls_in_bins", "did you mean 'allocation'"),
             ("swor", "did you mean 'fixed_size'"),
-            ("replacement", "did you mean 'with_replacement'"),
-            ("sequential", "sample_rate=1, steps=epochs"),
-            ("random", "fastacct.loader_guide says which"),
         )
     ),
-    ("fa.epsilon(JOB, 1e-5, neighbors='user')", "job.group(size)"),
     *(
         (f"fa.epsilon(**RUN, delta=1e-5, {word}=1)", cure)
         for word, cure in (
@@ -361,6 +357,8 @@ COMMANDS = [
 """Command lines, and a part of what is refused."""
 
 UNHELPED_TOO = [
+    *(f"fa.epsilon(**RUN, delta=1e-5, sampling={word!r})" for word in ("replacement", "sequential", "none")),
+    *("fa.epsilon(JOB, 1e-5, neighbors='user')", "fa.PATE", "fa.RAPPOR", "fa.privacy_loss(JOB).mean()", "JOB[0]"),
     *(
         "fa.Accountant(3, 1e-5) + JOB",
         "SWEEP['epsilon']",

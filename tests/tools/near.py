@@ -31,7 +31,7 @@ PACKAGE = ROOT / "fastacct"
 HEADERS = ROOT / "fastacct_ext" / "include"
 SECONDS = 60.0
 #: Of them to find the tests and to start two workers, and for both to read a file of tests.
-START, READ = 20.0, 0.2
+START, READ = 26.0, 0.2
 #: Of a function that was never measured.
 UNKNOWN = 0.5
 #: Names that so many tests use tell nothing of a module.
