@@ -52,6 +52,7 @@ def _hints(word: str, names: list[str]) -> Iterator[str]:
     meant = (name for name, words in table["meant"].items() if folded in words and name in names)
     yield from (f"did you mean {name!r}?" for name in meant)
     yield from (cure for cure, words in table["instead"].items() if word in words)
+    yield from (f"did you mean {name!r}?" for name in names if name.casefold() == folded)
     near = difflib.get_close_matches(word, [name for name in names if not name.startswith("_")], cutoff=0.65)
     yield from (f"did you mean {name!r}?" for name in near)
     begin, _, rest = word.partition("_")
