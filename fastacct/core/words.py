@@ -45,7 +45,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _hints(word: str, names: list[str]) -> Iterator[str]:
-    """What others call one of these names, what to do instead, and names that are written nearly so, of its part too."""
+    """What others call one of these names, what to do instead, and names that are nearly so, of its part too."""
     folded, table = word.casefold(), _table()
     meant = (name for name, words in table["meant"].items() if folded in words and name in names)
     ours = itertools.chain([folded] if folded in names else [], meant)
