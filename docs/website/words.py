@@ -13,7 +13,10 @@ WORDS = {
     "docs/choosing": ["Rényi DP", "moments accountant", "RDP accountant", "PLD accountant", "which accountant"],
     "docs/cli": ["command line", "terminal"],
     "docs/explorer": ["explorer", "sliders"],
-    "docs/faq": ["which delta", "choose delta", "delta choice", "batch norm", "gradient accumulation"],
+    "docs/faq": [
+        "fine-tuning", "LoRA", "large language model", "public data", "ghost clipping", "adaptive clipping",
+        "good epsilon", "which epsilon", "which delta", "choose delta", "delta choice", "batch norm", "gradient accumulation",
+    ],
     "docs/howto/budget": ["privacy budget", "privacy filter", "adaptive composition"],
     "docs/howto/check_loop": ["check-loop", "pre-commit", "GitHub Action", "poisson_sampling"],
     "docs/howto/dp_accounting": ["PLDAccountant"],
@@ -25,7 +28,7 @@ WORDS = {
     "docs/howto/training": ["callback", "live epsilon", "Keras", "checkpoint", "early stopping"],
     "docs/loaders": [
         "DataLoader", "Hugging Face", "Huggingface", "shuffle", "shuffling", "drop_last", "DistributedSampler",
-        "Lightning", "tf.data", "PyTorch", "clipping", "sampler", "shuffled batches", "random seed",
+        "Lightning", "tf.data", "PyTorch", "clipping", "sampler", "shuffled batches", "random seed", "multi-GPU", "DistributedDataParallel", "gradient clipping",
     ],
     "docs/mechanisms": [
         "Laplace noise", "Gaussian mechanism", "exponential mechanism", "DP-FTRL", "local differential privacy",
@@ -37,7 +40,7 @@ WORDS = {
     "docs/reports": ["model card", "paper appendix"],
     "docs/samplers": ["Poisson sampling", "amplification by subsampling", "subsampling amplification"],
     "docs/sweeps": ["xarray", "grid", "sweep grid"],
-    "docs/utility": ["sensitivity", "utility"],
+    "docs/utility": ["sensitivity", "utility", "counting query", "mean query"],
 }  # fmt: skip
 
 

@@ -41,7 +41,8 @@ _MEANT: Final = {
     ),
     **dict.fromkeys(("unbounded", "add_or_remove_one", "addition"), "add_remove"),
     **dict.fromkeys(("zeroed", "null", "zeroing"), "zero_out"),
-    **dict.fromkeys(("without_replacement", "uniform"), "fixed_size"),
+    **dict.fromkeys(("without_replacement", "uniform", "swor"), "fixed_size"),
+    **dict.fromkeys(("balls_in_bins", "balls_and_bins"), "allocation"),
     **dict.fromkeys(("bernoulli", "poisson_subsampling"), "poisson"),
     **dict.fromkeys(("permutation", "random_reshuffling"), "shuffled"),
     **{"tex": "latex", "md": "markdown", "pdf": "latex", "txt": "text", "paragraph": "appendix", "model_card": "card"},
@@ -190,8 +191,9 @@ def _floats(name: str, raw: NDArray[np.generic], domain: Domain) -> Cells:
 
 def _no_numbers(name: str, value: object, why: str) -> TypeError:
     """The refusal of what is no array of numbers, or is not given at all."""
-    said = "is missing" if value is ... else f"must be a number or an array of numbers, not {_show(value)}"
-    return TypeError(f"{name} {said} {why}")
+    if value is ...:
+        return TypeError(f"{name} is missing; {why.partition('; ')[2]}")
+    return TypeError(f"{name} must be a number or an array of numbers, not {_show(value)} {why}")
 
 
 def _check(name: str, array: NDArray[np.generic], good: NDArray[np.bool_], domain: Domain) -> None:

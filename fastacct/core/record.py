@@ -87,7 +87,7 @@ class Record(_Frozen):
             self.__signature__.bind(*given, **named)
         except TypeError as error:
             wrong = wrong or str(error)
-        raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(declared)}{units}")
+        raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(declared) or 'none'}{units}")
 
     def __repr__(self) -> str:
         shown = (f"{own.name}={getattr(self, own.name)!r}" for own in fields_of(type(self)))

@@ -35,12 +35,12 @@ _MOST: Final = 2**53 - 1
 _COUNT: Final = Domain(0.0, float(_MOST), integer=True)
 _HINTS: Final = {
     **dict.fromkeys(("step", "spend", "add", "record", "update"), "use compose(job, count)"),
-    **dict.fromkeys(
-        ("get_epsilon", "get_privacy_spent", "epsilon", "total_epsilon"), "use spent(), and budget for the limit"
-    ),
+    **dict.fromkeys(("get_epsilon", "get_privacy_spent", "epsilon"), "use spent(), and budget for the limit"),
     **dict.fromkeys(("history", "mechanisms", "steps"), "use ledger, the process of all that was recorded"),
     **dict.fromkeys(("remaining_epsilon", "left"), "use remaining_budget(), or remaining(job)"),
     **dict.fromkeys(("can_spend", "check", "allows"), "use would_exceed(job)"),
+    **dict.fromkeys(("to_dict", "save", "dump", "write", "state_dict"), "to_json() has all of it"),
+    **dict.fromkeys(("load", "from_dict"), "use fastacct.Accountant.from_json(text)"),
 }
 _AHEAD: Final = 4
 """A check looks this many times as far ahead as the ledger has grown since the last one."""

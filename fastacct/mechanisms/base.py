@@ -156,7 +156,7 @@ _ASKED: Final = (
 )
 OF_A_JOB: Final = {
     **{name: f"write fastacct.{name}(job, ...)" for name in _ASKED},
-    **dict.fromkeys(("compose", "repeat", "self_compose"), "write job + other, job * count"),
+    **dict.fromkeys(("compose", "repeat", "self_compose", "then", "append"), "write job + other, job * count"),
     **dict.fromkeys(("sample", "subsample", "amplify"), "write .poisson(sample_rate)"),
     **dict.fromkeys(
         ("noise_multiplier", "sample_rate", "steps", "mechanisms", "items", "keys", "values"),

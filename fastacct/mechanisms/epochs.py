@@ -144,6 +144,10 @@ class Shuffled(OfGaussian, Mechanism, relations=("zero_out", "replace_one"), no_
         below = shuffled.from_below(noise, int(plain(self.steps)), relation)
         return Apart(whole, below, is_ordered=relation == "zero_out")
 
+    def others_alike(self, relation: Relation) -> Mechanism:
+        """The allocation that it is where the other records contribute nothing, of one that is zeroed out."""
+        return RandomAllocation(self.mechanism, self.steps, self.epochs) if relation == "zero_out" else self
+
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return self.unsampled().divergence(orders, relation)
 

@@ -104,12 +104,14 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, has_groups=True):
         """On `draws` independent draws from the `records`."""
         return WithReplacement(self, draws, records)
 
+    @told_names
     def allocation(
         self, steps: Reals, *, epochs: Reals = 1.0, bins: str = "fresh", selected: Reals = 1.0
     ) -> RandomAllocation:
         """In one random step of the `steps` of an epoch, or in `selected`; bins="persistent": the same in all."""
         return RandomAllocation(self, steps, _epochs(bins, epochs, "allocation"), selected)
 
+    @told_names
     def shuffled(self, steps: Reals, *, epochs: Reals = 1.0, bins: str = "fresh") -> Shuffled:
         """In one step of an epoch, by a random order of all records; bins="persistent": one for all `epochs`."""
         return Shuffled(self, steps, _epochs(bins, epochs, "shuffled"))

@@ -31,7 +31,8 @@ def as_plain_job(name: str, job: object) -> Process:
     """A job of plain numbers."""
     process = job * 1 if isinstance(job, Mechanism) else job
     if not isinstance(process, Process) or process.shape:
-        raise TypeError(f"{name} must be a mechanism or a process of plain numbers, not {job!r}")
+        several = ": give several one by one, as (*jobs)" if isinstance(job, list | tuple) else ""
+        raise TypeError(f"{name} must be a mechanism or a process of plain numbers, not {job!r}{several}")
     return process
 
 

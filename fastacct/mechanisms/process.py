@@ -232,6 +232,10 @@ class Process(Composed):
         """Sum of pure guarantees of a job of plain numbers, inf where one is missing."""
         return cell_pure_epsilon(next(self.decompose(relation).cells()), relation)
 
+    def others_alike(self, relation: Relation) -> Process:
+        """What it releases at least: where the other records of an epoch contribute nothing."""
+        return Process((mechanism.others_alike(relation), count) for mechanism, count in self)
+
     def unsampled(self) -> Process:
         """The same process on the whole data set, whose losses are never smaller."""
         return Process((mechanism.unsampled(), count) for mechanism, count in self)
@@ -270,7 +274,7 @@ class Process(Composed):
             return self._with(other._blocks, other._shape)
         if isinstance(other, int) and not isinstance(other, bool) and other == 0:  # sum() starts with 0
             return self
-        return NotImplemented
+        raise TypeError(f"jobs add up: write job + other, or job * count; not job + {other!r}")
 
     __radd__ = __add__
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -101,6 +101,10 @@ class Refusals(Value):
     def error_law(self, *args: Any, **about: Any) -> ErrorLaw:
         """The distribution of a release's error, in units of one record's contribution; each mechanism has keywords."""
         raise ValueError(f"the error of {self!r} is not known: it depends on more than the mechanism says")
+
+    def others_alike(self, relation: Relation) -> Mechanism:
+        """What it releases at least where the other records contribute nothing: of most, itself."""
+        return cast("Mechanism", self)
 
     def plain_noise(self) -> Cells:
         """The noise multiplier of plain Gaussian noise."""

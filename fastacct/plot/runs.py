@@ -248,6 +248,8 @@ def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | Non
     >>> run = dict(records=50_000, epsilon=3.0, delta=1e-5)
     >>> figure = plan(fa.plan(**run, batch_size=[64, 512, 4096], epochs=[1, 10, 100]))
     """
+    if not hasattr(table, "columns"):
+        raise TypeError(f"table must be what fastacct.plan(...) returns, not {table!r}")
     if column not in table.columns:
         known = [name for name in table.columns if name not in ("batch_size", "epochs", "on_front")]
         raise ValueError(f"column = {column!r} is not one of {', '.join(known)}{did_you_mean(column, known)}")

@@ -55,11 +55,12 @@ def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
     else:
         bounds = by_cells(whole, mine, settings)
     if job.tight:
-        return bounds
+        return _or_alike(job, ask, bounds)
     if not whole.is_gaussian:  # the divergences of the mechanisms themselves may say more
         other = by_cells(job, mine, DIVERGENCES)
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
-    return bound_only(bounds, ask) if ask.only_upper else _beside(known_part(job), ask, bounds)
+    part = known_part(job)
+    return bound_only(bounds, ask) if ask.only_upper else _or_alike(part, ask, _beside(part, ask, bounds))
 
 
 def known_part(job: Process) -> Process:
@@ -76,6 +77,14 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(known.lower), np.ravel(bounds.upper)))
     status = status_within(lower, upper, WHAT[ask.quantity])
     return Bounds(lower, upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))
+
+
+def _or_alike(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
+    """The larger of two lower ends: the other records of an epoch may contribute nothing, too."""
+    if ask.only_upper or (other := job.others_alike(ask.relation)) == job:
+        return bounds
+    found = _beside(other, ask, bounds)
+    return Bounds(np.maximum(found.lower, bounds.lower), bounds.upper, np.minimum(found.status, bounds.status))
 
 
 def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:

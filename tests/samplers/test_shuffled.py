@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.samplers import shuffled
 
 
 @pytest.mark.parametrize(("relation", "noise", "alike"), [("zero_out", 5.0, 5.0), ("replace_one", 1.5, 0.75)])
@@ -43,3 +44,36 @@ def test_the_record_is_on_one_side_of_opposed_others():
 def test_little_noise_leaves_no_gap_between_the_bounds_of_a_record_zeroed_out():
     lower, upper, _ = fa.epsilon_bounds(fa.Gaussian(0.4).shuffled(100) * 10, delta=1e-5, neighbors="zero_out")
     assert 0.999 * upper < lower < upper
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "epochs", "delta"), [(1.92, 747, 6, 7e-7), (3.49, 20, 1, 3e-5), (5.0, 20, 3, 1e-6)]
+)
+def test_of_two_data_sets_the_larger_lower_end_counts(noise, steps, epochs, delta, monkeypatch):
+    job = fa.Gaussian(noise).shuffled(steps) * epochs
+    lower = fa.epsilon_lower(job, delta, neighbors="zero_out")
+    alike = fa.epsilon_lower(fa.Gaussian(noise).allocation(steps) * epochs, delta, neighbors="zero_out")
+    monkeypatch.setattr(shuffled, "from_below", lambda noise, steps, relation: shuffled._opposed(noise, steps, 1.0))
+    monkeypatch.setattr(fa.Process, "others_alike", lambda job, relation: job)
+    opposed = fa.epsilon_lower(fa.Gaussian(noise).shuffled(steps) * epochs, delta, neighbors="zero_out")
+    assert lower >= max(alike, opposed) * (1.0 - 1e-4)
+    assert lower <= max(alike, opposed) * (1.0 + 1e-4)
+
+
+def test_of_two_shuffled_epochs_beside_a_table_both_data_sets_are_asked():
+    """Two batches, one epoch, one release: all that an observer sees, on a grid, and the bound not far below."""
+    noise, table = 3.0, ([0.6, 0.4], [0.5, 0.5])
+    x = np.linspace(-6.0 * noise, 2.0 + 6.0 * noise, 500)
+    near = [np.exp(-0.5 * ((x - mean) / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi)) for mean in (0.0, 1.0, 2.0)]
+
+    def density(mean):
+        return (np.multiply.outer(near[mean], near[0]) + np.multiply.outer(near[0], near[mean])) / 2.0
+
+    most = 0.0
+    for p, q in ((density(1), density(0)), (density(2), density(1)), (density(1), density(2))):
+        for one, other in (table, table[::-1]):
+            parts = [np.maximum(a * p - math.exp(0.3) * b * q, 0.0).sum() for a, b in zip(one, other, strict=True)]
+            most = max(most, float(sum(parts)) * (x[1] - x[0]) ** 2)
+    job = fa.Gaussian(noise).shuffled(2) + fa.from_pmf(*table)
+    lower = fa.delta_lower(job, epsilon=0.3, neighbors="zero_out")
+    assert 0.85 * most < lower < most * (1.0 + 1e-3)

@@ -232,6 +232,59 @@ MORE = [
     ("fa.Gaussian('1.0')", "must be a number"),
     ("fa.Gaussian()", "missing a required argument: 'noise_multiplier'"),
     ("fa.training.Meter(**RUN, delta=1e-5)", "epochs is what a meter counts"),
+    # the third time round
+    *(
+        (f"fa.epsilon({word}=1.0, sample_rate=0.05, steps=20, delta=1e-5)", "did you mean 'noise_multiplier'")
+        for word in ("noise_scale", "noise_std")
+    ),
+    *(
+        (f"fa.epsilon(noise_multiplier=1.0, sample_rate=0.05, {word}=20, delta=1e-5)", "did you mean 'steps'")
+        for word in ("rounds", "updates")
+    ),
+    *(
+        (f"fa.epsilon(**RUN, delta=1e-5, sampling={word!r})", cure)
+        for word, cure in (
+            ("balls_in_bins", "did you mean 'allocation'"),
+            ("swor", "did you mean 'fixed_size'"),
+        )
+    ),
+    *(
+        (f"fa.epsilon(**RUN, delta=1e-5, {word}=1)", cure)
+        for word, cure in (
+            ("round", "round(..., 2) leaves two"),
+            ("device", "in double precision"),
+            ("eps_error", "no tolerance"),
+            ("replacement", "did you mean 'sampling'"),
+            ("gradient_accumulation", "of all workers together"),
+        )
+    ),
+    *(
+        (f"fa.{word}", cure)
+        for word, cure in (
+            ("compute_rdp", "did you mean 'rdp'"),
+            ("moments_accountant", "did you mean 'RDP'"),
+            ("make_private", "after register()"),
+            ("Sequential", "job + other, job * count"),
+            ("RR", "did you mean 'RandomizedResponse'"),
+            ("fnr", "did you mean 'tradeoff'"),
+            ("federated", "a client is a record"),
+            ("prove", "did you mean 'certify'"),
+            ("plot.pld", "did you mean 'privacy_loss'"),
+        )
+    ),
+    *((f"{one} + 1", "job + other, or job * count") for one in ("JOB", "GAUSSIAN")),
+    ("JOB + [LAPLACE]", "job + other, or job * count"),
+    ("JOB.then(GAUSSIAN)", "job + other, job * count"),
+    ("GAUSSIAN.allocation(10, 2)", "their names: steps, epochs, bins, selected"),
+    ("GAUSSIAN.allocation(steps=10, k=2)", "did you mean 'selected'"),
+    ("fa.Parallel([JOB, GAUSSIAN])", "give several one by one"),
+    ("fa.Accountant(3, 1e-5).load", "Accountant.from_json(text)"),
+    *((f"fa.{word}(GAUSSIAN, delta=1e-5).write", "did you mean 'save'") for word in ("report", "guarantee")),
+    ("fa.plot.tradeoff(JOB, save='x.png')", "savefig(path)"),
+    ("fa.plot.plan(JOB)", "must be what fastacct.plan(...) returns"),
+    ("fa.privacy_loss(GAUSSIAN).samples(10)", "quantile(level)"),
+    ("fa.dpsgd.noise_multiplier(epsilon=3, sample_rate=0.05, steps=20)", "delta is missing; allowed: [0, 1]"),
+    ("fa.AnalyticGaussian(1.0)", "its parameters: none"),
 ]
 """With the names that tests/verbs/test_natural_calls.py gives to a run and to jobs."""
 
@@ -304,11 +357,11 @@ COMMANDS = [
 """Command lines, and a part of what is refused."""
 
 UNHELPED_TOO = [
+    *(f"fa.epsilon(**RUN, delta=1e-5, sampling={word!r})" for word in ("replacement", "sequential", "none")),
+    *("fa.epsilon(JOB, 1e-5, neighbors='user')", "fa.PATE", "fa.RAPPOR", "fa.privacy_loss(JOB).mean()", "JOB[0]"),
     *(
-        "JOB + None",
         "fa.Accountant(3, 1e-5) + JOB",
         "SWEEP['epsilon']",
-        "fa.privacy_loss(GAUSSIAN).sample",
         "fa.utility.rmse",
     ),
     *("JOB.copy", "JOB.name", "fa.plot.budget(fa.Accountant(3, 1e-5))", "fa.report(GAUSSIAN, 1e-5, language='de')"),

@@ -3,7 +3,8 @@
 Which tests are near is found by names and imports, anew at each call.  First come those that rows of mutants.py or
 kernel_mutants.py name for the file, then the test file of its name, then functions that use names of it that
 few others use, then those of modules that import it, and last the contract of tables and mixtures.  Among equals the
-cheapest run first (tests/costs.json), until the seconds are used up; the first one runs in any case.
+cheapest run first (tests/costs.json), until the seconds are used up; the first one runs in any case.  The seconds are
+process time of everything: to start, to build, to read files of tests, to run them.  What it took is printed last.
 
 Of a header come the rows, then those of headers that include it, then the test files of its folder.  For it the kernels
 are built at -O1 and one level into build/near (FASTACCT_BUILD=near, 20 s), and used from there.  Their bits differ from
@@ -29,6 +30,8 @@ TESTS = ROOT / "tests"
 PACKAGE = ROOT / "fastacct"
 HEADERS = ROOT / "fastacct_ext" / "include"
 SECONDS = 60.0
+#: Of them to find the tests and to start two workers, and for both to read a file of tests.
+START, READ = 26.0, 0.2
 #: Of a function that was never measured.
 UNKNOWN = 0.5
 #: Names that so many tests use tell nothing of a module.
@@ -200,16 +203,22 @@ def cost(test: Test, table: costs.Table) -> float:
     return table["dear"].get(file, {}).get(case) or table["functions"].get(file, {}).get(case, UNKNOWN)
 
 
-def chosen(path: Path, most: float = SECONDS) -> list[Test]:
-    """The tests of a file whose costs add up to `most`."""
-    table = costs.read()
-    found: dict[Test, float] = {}
+def chosen(path: Path, most: float = SECONDS - START) -> list[Test]:
+    """The tests of a file whose costs, and those of reading their files, add up to `most`."""
+    table, found, left = costs.read(), dict[Test, None](), most
     for rank in ranks(path):
         new = {test: cost(test, table) for test in rank if test not in found}
         for test, seconds in sorted(new.items(), key=lambda item: item[1]):
-            if not found or sum(found.values()) + seconds <= most:
-                found[test] = seconds
+            needed = seconds + READ * all(test[0] != file for file, _ in found)
+            if not found or needed <= left:
+                found[test] = None
+                left -= needed
     return list(found)
+
+
+def used() -> float:
+    """Process time of this process and of those that it started and that ended."""
+    return sum(os.times()[:4])
 
 
 def build() -> None:
@@ -232,17 +241,19 @@ def main(file: str, most: float = SECONDS) -> int:
     path = (ROOT / file).resolve()
     if not path.is_file():
         sys.exit(f"{file}: there is no such file")
-    found = chosen(path, most)
-    tests = [f"tests/{one}::{test}" for one, test in found]
-    print(f"{len(tests)} functions of {', '.join(dict.fromkeys(one for one, _ in found))}", flush=True)
-    absent = {missing(one) for one in TESTS.rglob("test_*.py")} - {""}
-    print(f"left out: tests that need {', '.join(sorted(absent)) or 'nothing'}", flush=True)
     plugin = []
     if path.suffix in (".h", ".c", ".pyx", ".pxi", ".pxd"):
         build()
         plugin = ["-p", "tests.near_kernels"]
+    found = chosen(path, most - START - used())
+    tests = [f"tests/{one}::{test}" for one, test in found]
+    print(f"{len(tests)} functions of {', '.join(dict.fromkeys(one for one, _ in found))}", flush=True)
+    absent = {missing(one) for one in TESTS.rglob("test_*.py")} - {""}
+    print(f"left out: tests that need {', '.join(sorted(absent)) or 'nothing'}", flush=True)
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", *plugin, *tests]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    print(f"took {used():.0f} s of process time")
+    return code
 
 
 if __name__ == "__main__":

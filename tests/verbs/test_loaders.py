@@ -11,6 +11,8 @@ import pytest
 import fastacct as fa
 from fastacct.__main__ import main
 from fastacct.loaders import loaders
+from fastacct.loaders.objects import accumulated
+from fastacct.loaders.seen import Seen
 
 TORCH = "torch.utils.data.DataLoader"
 ASKED = [
@@ -381,3 +383,12 @@ def test_records_are_used_as_often_as_is_said():
         least, most = fa.loader_guide(loader, **dict(settings)).uses
         assert least <= min(used), (loader, settings)
         assert most == math.inf or (min(used), max(used)) == (least, most), (loader, settings)
+
+
+def test_gradients_of_several_batches_are_one_batch_of_all_their_records():
+    run = {"sampling": "shuffled", "records": 100, "batch_size": 30}
+    seen = Seen("DataLoader", TORCH, {"shuffle": True}, run, length=4, unit="epochs", per=4, is_pass=True)
+    for batches, size, steps in ((1, 30, 4), (3, 90, 2), (4, 100, 1)):
+        found = accumulated(seen, batches, of="a loader")
+        assert (found.run["batch_size"], found.length) == (size, steps)
+    assert run["batch_size"] == 30
