@@ -17,11 +17,13 @@ takes the place of another one, which moves the sum by up to 2.  docs/algorithms
 from flint import arb, ctx
 
 
-def above(x):  # the mass of a standard normal distribution
+def above(x):
+    """The mass of a standard normal distribution there."""
     return (x / arb(2).sqrt()).erfc() / 2
 
 
-def total(weighted):  # of [(weight, anything)]
+def total(weighted):
+    """Of [(weight, anything)]."""
     return sum((weight for weight, _ in weighted), arb())
 
 

@@ -12,6 +12,7 @@ from fastacct.certificate import checker
 from tests.certificate.test_canaries import refused
 
 _LATTICE = {"step": "0.01", "places": 1024, "first": -10, "tilt": "1", "bits": 64, "lattices": [[[-100, 100, 1]]]}
+_MANY = [[[0, 9, 1]]] * 100
 _LINE = {"line": "2", "step": "0.1", "nodes": 100, "cuts": ["0.5"], "reach": "9", "bits": 128}
 
 
@@ -77,7 +78,7 @@ HOSTILE = {
         "so many places",
     ),
     "half a million places of 100 kinds": (
-        _claim([{"count": 2, "gaussian": "9"}] * 100, plan=_LATTICE | {"places": 2**19, "lattices": [[[0, 9, 1]]] * 100}),
+        _claim([{"count": 2, "laplace": "9"}] * 100, plan=_LATTICE | {"places": 2**19, "lattices": _MANY}),
         "so many places",
     ),
     "4096 bits": (_claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"bits": 4096}), "bits = 4096 is not whole"),
