@@ -23,7 +23,7 @@ import numpy as np
 from fastacct.accountants.question import Job
 from fastacct.accountants.run import verb
 from fastacct.certificate.describe import releases, text_of
-from fastacct.certificate.search import FIRST, MOST_PLACES, Direction, added_up, are_mirrored, listed
+from fastacct.certificate.search import FIRST, Direction, added_up, are_mirrored, listed
 from fastacct.certificate.search_line import Lines
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, text_in
@@ -223,8 +223,8 @@ def certify(
             for way, n in zip(ways, places, strict=True):
                 if way.name in str(error):
                     way.failed = n
-                    if way.tried[-1].places < MOST_PLACES:
-                        way.measure(max(n, min(2 * way.tried[-1].places, MOST_PLACES)), asked, given)
+                    if way.tried[-1].places < way.most:
+                        way.measure(max(n, min(2 * way.tried[-1].places, way.most)), asked, given)
     raise ValueError(f"no certificate was found: {failed}")
 
 
@@ -233,7 +233,7 @@ def _laid(ways: list[Direction], miss: float, asked: str, given: float) -> tuple
     while True:
         limit = max(0.0, *(way.limit for way in ways))
         best, off = max(limit, *(way.tried[-1].number for way in ways)), miss * (limit + 1e-3 * (asked == "epsilon"))
-        is_last = any(way.tried[-1].places >= MOST_PLACES for way in ways)
+        is_last = any(way.tried[-1].places >= way.most for way in ways)
         claim = best + 0.1 * off if is_last or best <= limit + 2.0 * off else limit + off
         places = [way.places(claim) for way in ways]
         far = [(way, n) for way, n in zip(ways, places, strict=True) if n > 4 * way.tried[-1].places]

@@ -17,11 +17,13 @@ takes the place of another one, which moves the sum by up to 2.  docs/algorithms
 from flint import arb, ctx
 
 
-def above(x):  # the mass of a standard normal distribution
+def above(x):
+    """The mass of a standard normal distribution there."""
     return (x / arb(2).sqrt()).erfc() / 2
 
 
-def total(weighted):  # of [(weight, anything)]
+def total(weighted):
+    """Of [(weight, anything)]."""
     return sum((weight for weight, _ in weighted), arb())
 
 
@@ -148,6 +150,7 @@ def one_batch(release, relation, read):
     (most, records), rate = release["at_most"], read.ball(release["poisson"])
     fewer = read.whole(most, "at_most", 1, 10**9) < read.whole(records, "at_most", 2, 10**9)
     read.require(release.get("group", 1) == 1 and fewer, "at_most")
+    read.require(most * ctx.prec < 2**26, "so many kept records take long")
     tau, more = (rate.beta_lower(b, records - most, regularized=True) for b in (most, most + 1))
     kept = most * more / (records * tau)  # of the record, given that so many others were drawn; never more than `rate`
     kept = kept.min(rate) if kept.is_finite() else rate

@@ -139,12 +139,12 @@ def masses(delta, h, at):  # P's, at the losses k h and at infinity, of the meas
 
 
 def window(job, direction, plan):  # masses of the sum of losses there, right of it if they reach so far, at infinity
-    ctx.prec = whole(plan["bits"], "bits", 64, 4096)
+    ctx.prec = whole(plan["bits"], "bits", 64, 1536)
     h, t, lattices, last, most = ball(plan["step"]), ball(plan["tilt"]), plan["lattices"], 0, 2**28 // ctx.prec
-    n, first = whole(plan["places"], "places", 2, min(most, 2**21)), whole(plan["first"], "first", -(2**30), 2**30)
+    n, first = whole(plan["places"], "places", 2, min(most, 3 * 2**19)), whole(plan["first"], "first", -(2**30), 2**30)
     product, moment, finite, both = [acb(1)] * n, (-t * h * (first + n)).exp(), arb(1), arb(1)
     require(h > 0 and t > 0 and 0 < len(job["releases"]) == len(lattices) <= 100, "step, tilt or lattices")
-    require(n < 2**13 or n % 256 == 0, "so many places take long, unless they are a multiple of 256")
+    require(n * len(lattices) <= 4 * most and (n < 2**13 or n % 2 ** (n.bit_length() - 4) == 0), "so many places")
     ranges = [[whole(k, "lattice", -(2**30), 2**30) for k in one] for lattice in lattices for one in lattice]
     require(sum((b - a) // by + 2 if a < b and by > 0 else most for a, b, by in ranges) < most, "points: none, or many")
     for release, lattice in zip(job["releases"], lattices):

@@ -47,8 +47,8 @@ class Normals:
                 return acb("nan")
             return (u * p.log() + (1 - u) * q.log() - z * z / (2 * self.noise**2)).exp()
 
-        small = arb(2) ** (16 - ctx.prec)
-        return acb.integral(density, acb(low), acb(high), rel_tol=small, abs_tol=small) / self.scale
+        off = arb(2) ** (16 - ctx.prec)
+        return acb.integral(density, acb(low), acb(high), rel_tol=off, abs_tol=off, eval_limit=20000) / self.scale
 
     def moment(self, u):  # M(u): paragraph 2 of the head
         off = arb(0, self.outside.upper())
@@ -91,6 +91,7 @@ def part(release, relation, c, reach, read):
         return laplace((2 if relation == "replace_one" else 1) / read.ball(release["laplace"]), c)
     read.require("at_most" not in release and "laplace" not in release, "method line does not know such a release")
     noise, p, q = read.beside("batches").normals(release, relation, read)
+    read.require(len(p) + len(q) <= 64, "more than 64 parts take long on a line")
     if len(p) == len(q) == 1 and p[0][0] == q[0][0] == 1:  # two normal distributions
         moment = lambda u: (u * (u - 1) * ((p[0][1] - q[0][1]) / noise) ** 2 / 2).exp()
         return Known(c, moment, lambda t, cut: abs(moment(acb(c, t))))
@@ -99,10 +100,9 @@ def part(release, relation, c, reach, read):
 
 def largest_delta(job, direction, plan, read):
     """An upper bound of delta at the claimed epsilon."""
-    ctx.prec = read.whole(plan["bits"], "bits", 64, 1024)
-    c, h, n, epsilon = read.ball(plan["line"]), read.ball(plan["step"]), plan["nodes"], read.ball(job["epsilon"])
-    read.require(c > 1 and h > 0 and read.whole(n, "nodes", 1, 10**5) > 0, "line or step")
-    read.require(0 < len(job["releases"]) == len(plan["cuts"]) <= 10, "cuts")
+    ctx.prec, n = read.whole(plan["bits"], "bits", 64, 512), read.whole(plan["nodes"], "nodes", 1, 4000)
+    c, h, epsilon = read.ball(plan["line"]), read.ball(plan["step"]), read.ball(job["epsilon"])
+    read.require(c > 1 and h > 0 and 0 < len(job["releases"]) == len(plan["cuts"]) <= 10, "line, step or cuts")
     parts, total, finite, rest = [], arb(), arb(1), ((1 - c) * epsilon).exp() / (arb.pi() * n * h)
     for release, cut in zip(job["releases"], map(read.ball, plan["cuts"])):
         read.require(cut > 0 and cut < 1, "a cut is between 0 and 1")

@@ -262,6 +262,9 @@ class Direction:
         near = np.flatnonzero(above - _TILTS * (above / _TILTS).min() <= _SLACK)
         best = int(np.argmin(tops))
         self.window = Window(-float(lows.min()), float(tops[best]), float(_TILTS[best]), float(_TILTS[near[0]]))
+        bits = 128 + 2 * MOST_PLACES.bit_length() - math.log2(target) + 1.5 * max(part.high for part in self.parts)
+        most = min(2**28, 2**30 // len(self.parts)) / (1.375 * bits)  # the checker's limit of work
+        self.most = min(MOST_PLACES, 1 << int(math.log2(most)))
 
     def plan(self, places: int, epsilon: float) -> Plan:
         """Everything that the checker asks for; the window holds `epsilon`."""
@@ -286,7 +289,7 @@ class Direction:
         if lowest >= first - 0.1 * places and (lowest + places) * step >= high:  # nothing is left of the window then
             first = min(first, lowest)
         if places <= last - first <= 1.3 * places:  # nothing is right of it
-            places = 256 * math.ceil((last - first + 1) / 256)
+            places = places // 8 * math.ceil((last - first + 1) / (places // 8))
         return {
             "step": f"{step:.17e}".replace("e+", "e"),
             "places": places,
@@ -328,7 +331,7 @@ class Direction:
         last = self.tried[-1]
         missed = (last.number - self.limit) / (claim - self.limit) if last.number < math.inf else math.inf
         finer = math.ceil(0.5 * math.log2(min(max(missed, 1.0), 2.0**40)))
-        return min(last.places << max(finer, int(last.places <= self.failed)), MOST_PLACES)
+        return min(last.places << max(finer, int(last.places <= self.failed)), self.most)
 
     def _curve(self, plan: Plan) -> Curve:
         """delta over epsilon that a lattice proves, about: the sum in floats, of masses tilted to where delta is."""

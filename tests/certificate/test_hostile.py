@@ -12,6 +12,7 @@ from fastacct.certificate import checker
 from tests.certificate.test_canaries import refused
 
 _LATTICE = {"step": "0.01", "places": 1024, "first": -10, "tilt": "1", "bits": 64, "lattices": [[[-100, 100, 1]]]}
+_MANY = [[[0, 9, 1]]] * 100
 _LINE = {"line": "2", "step": "0.1", "nodes": 100, "cuts": ["0.5"], "reach": "9", "bits": 128}
 
 
@@ -65,15 +66,36 @@ HOSTILE = {
         "reach = True",
     ),
     "a prime number of places": (
-        _claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"bits": 4096, "places": 65521}),
-        "so many places take long",
+        _claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"bits": 1536, "places": 65521}),
+        "so many places",
     ),
     "4194304 places": (
         _claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"places": 2**22}),
         "places = 4194304 is not whole",
     ),
+    "256 times a prime number of places": (
+        _claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"places": 256 * 5323}),
+        "so many places",
+    ),
+    "half a million places of 100 kinds": (
+        _claim([{"count": 2, "laplace": "9"}] * 100, plan=_LATTICE | {"places": 2**19, "lattices": _MANY}),
+        "so many places",
+    ),
+    "4096 bits": (_claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"bits": 4096}), "bits = 4096 is not whole"),
+    "half a billion records that are kept": (
+        _claim({"count": 1, "gaussian": "9", "poisson": "0.5", "at_most": [5 * 10**8, 10**9]}),
+        "so many kept records take long",
+    ),
+    "a replaced group of 300, on a line": (
+        _claim({"count": 1, "gaussian": "9", "poisson": "0.5", "group": 300}, "replace_one", _LINE),
+        "more than 64 parts take long",
+    ),
+    "an integral over 1e300 deviations, on a line": (
+        _claim({"count": 1, "gaussian": "9", "poisson": "0.5"}, plan=_LINE | {"reach": "1e300"}),
+        "a wide step, or few nodes",
+    ),
     "a mixture of 101 times 100 pairs": (
-        _claim({"count": 1, "mixture": "9", "p": [["0.001", "1"]] * 101, "q": [["0.001", "0"]] * 100}, plan=_LINE),
+        _claim({"count": 1, "mixture": "9", "p": [["0.001", "1"]] * 101, "q": [["0.001", "0"]] * 100}),
         "there are too many",
     ),
     "an exponent of a count": (_in_place('"count": 1', '"count": 1e0'), "count = 1.0 is not whole"),
