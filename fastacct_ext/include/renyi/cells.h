@@ -72,15 +72,15 @@ FA_FUNC void fa_cells_flush_all(fa_shared *s, const fa_readouts *cells)
         fa_cells_flush(s, s->leaf + i, cells);
 }
 
-/* the leaf of a cell; where no more can be kept, all are forgotten */
-FA_FUNC fa_leaf *fa_cells_leaf(fa_shared *s, const fa_readouts *cells, double steps, double target)
+/* the leaf of a cell, n of them beginning before its best order; where no more can be kept, all are forgotten */
+FA_FUNC fa_leaf *fa_cells_leaf(fa_shared *s, const fa_readouts *cells, double steps, double target, int n)
 {
-    fa_leaf *leaf = fa_shared_leaf(s, steps, target);
+    fa_leaf *leaf = fa_shared_leaf(s, steps, target, n);
     if (s->n_leaves < FA_LEAVES)
         return leaf;
     fa_cells_flush_all(s, cells);
     s->n_leaves = 0;
-    return fa_shared_leaf(s, steps, target);
+    return fa_shared_leaf(s, steps, target, 0);
 }
 
 /* up to FA_LANES cells: those whose leaf is known, or can be, wait there */
@@ -105,8 +105,7 @@ FA_FUNC void fa_cells_eight(fa_shared *s, const fa_readouts *cells, int64_t begi
             known = s->n_leaves;
         }
         if (fa_cell_is_shared(s, cells, begin + i))
-            leaf = count[i] > 0 && s->followed[count[i] - 1] ? s->leaf + s->place[count[i] - 1]
-                                                             : fa_cells_leaf(s, cells, steps[i], target[i]);
+            leaf = fa_cells_leaf(s, cells, steps[i], target[i], (int)count[i]);
         if (!leaf || leaf->relative == INFINITY) {
             fa_cell_alone(s->moment, cells, begin + i);
             continue;

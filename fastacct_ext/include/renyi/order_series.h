@@ -38,11 +38,10 @@ typedef struct {
     double value[FA_LANES], shift[FA_LANES], value_slope[FA_LANES], shift_slope[FA_LANES];
 } fa_balances;
 
-/* cells whose best order lies in the leaf, up to FA_LANES, side by side: between which two balances, and these */
+/* cells whose best order lies in the leaf, up to FA_LANES, side by side: between which balances, and where about */
 typedef struct {
     int64_t n, cell[FA_LANES];
-    double steps[FA_LANES], target[FA_LANES], from[FA_LANES];
-    double value[2][FA_LANES], shift[2][FA_LANES], value_slope[2][FA_LANES], shift_slope[2][FA_LANES];
+    double steps[FA_LANES], target[FA_LANES], from[FA_LANES], t[FA_LANES];
 } fa_waiting;
 
 typedef struct {
@@ -184,26 +183,12 @@ FA_INLINE int fa_leaf_from(const fa_leaf_nodes *nodes, double reach, int begin)
     return i;
 }
 
-/* 1/k! */
-static const double fa_factor[FA_TERMS] = {
-    1.0000000000000000e+00, 1.0000000000000000e+00, 5.0000000000000000e-01, 1.6666666666666666e-01,
-    4.1666666666666664e-02, 8.3333333333333332e-03, 1.3888888888888889e-03, 1.9841269841269841e-04,
-    2.4801587301587302e-05, 2.7557319223985893e-06, 2.7557319223985888e-07, 2.5052108385441720e-08,
-    2.0876756987868100e-09, 1.6059043836821613e-10, 1.1470745597729725e-11, 7.6471637318198164e-13,
-    4.7794773323873853e-14, 2.8114572543455206e-15, 1.5619206968586225e-16, 8.2206352466243295e-18,
-    4.1103176233121648e-19, 1.9572941063391263e-20, 8.8967913924505741e-22, 3.8681701706306835e-23,
-    1.6117375710961184e-24, 6.4469502843844736e-26, 2.4795962632247972e-27, 9.1836898637955460e-29,
-    3.2798892370698378e-30, 1.1309962886447718e-31, 3.7699876288159054e-33, 1.2161250415535181e-34,
-    3.8003907548547441e-36, 1.1516335620771951e-37, 3.3871575355211618e-39, 9.6775929586318907e-41,
-    2.6882202662866360e-42, 7.2654601791530714e-44, 1.9119632050402820e-45, 4.9024697565135435e-47,
-    1.2256174391283860e-48, 2.9893108271424046e-50};
-
 /* the first two coefficients from both sums of E2, the others power by power */
 FA_FUNC void fa_leaf_sum(const fa_log_moment *lm, fa_leaf *leaf, fa_leaf_nodes *nodes)
 {
     static const double reach[FA_TERMS / FA_STRIDE] = {0.0, 0.0337, 0.694, 2.21, 4.24};
     double zero[FA_LANES] = {0.0}, one[FA_LANES] = {0.0}, worst[FA_LANES];
-    double kl = nodes->direct ? lm->kl[nodes->block[nodes->direct - 1] + 1] : 0.0;
+    double kl = nodes->direct ? lm->kl[nodes->block[nodes->direct - 1] + 1] : 0.0, factor = 1.0;
     fa_bump bump = {.a = leaf->begin};
     int i, k, begin = 0;
     for (i = 0; i < FA_LANES; i++)
@@ -231,11 +216,18 @@ FA_FUNC void fa_leaf_sum(const fa_log_moment *lm, fa_leaf *leaf, fa_leaf_nodes *
     }
     leaf->coefficient[0] = fa_sum_lanes(zero) + leaf->begin * kl;
     leaf->coefficient[1] = fa_sum_lanes(one) + leaf->radius * kl;
-    for (k = 0; k < FA_TERMS; k++)
-        leaf->coefficient[k] *= fa_factor[k];
+    FA_PRAGMA(GCC unroll 42)
+    for (k = 2; k < FA_TERMS; k++)
+        leaf->coefficient[k] *= factor /= k; /* 1/k!, which compilers know */
 }
 
-/* the balances at one order, from a K' - K, K' and K'' */
+/* K of M - 1 */
+FA_INLINE double fa_leaf_log(const fa_leaf *leaf, double m)
+{
+    return leaf->reference + fa_log1p_plain_v(m - leaf->less);
+}
+
+/* the i-th balance, at order 1 + a, from a K' - K, K' and K'' */
 FA_INLINE void fa_balance_set(fa_balances *at, int i, fa_sides ask, double a, double r, double excess, double k1,
                               double k2)
 {
@@ -246,31 +238,24 @@ FA_INLINE void fa_balance_set(fa_balances *at, int i, fa_sides ask, double a, do
     at->shift_slope[i] = ask.for_delta ? step / a : step;
 }
 
-/* K of M - 1 */
-FA_INLINE double fa_leaf_log(const fa_leaf *leaf, double m)
-{
-    return leaf->reference + fa_log1p_plain_v(m - leaf->less);
-}
-
-/* balances at eight orders, from the series */
-FA_FUNC void fa_leaf_balances(fa_leaf *leaf, fa_sides ask)
+/* balances at FA_LANES orders, from the first `terms` powers of the series */
+FA_INLINE void fa_leaf_balances(const fa_leaf *leaf, fa_sides ask, int terms, const double *t, fa_balances *out)
 {
     const double *c = leaf->coefficient;
     double r = leaf->radius, inverse_r = 1.0 / r;
     int i, k;
     FA_PRAGMA(omp simd)
     for (i = 0; i < FA_LANES; i++) {
-        double t = i * (1.0 / (FA_LANES - 1)), m = c[FA_TERMS - 1], m1 = 0.0, m2 = 0.0, inverse, k1, a;
+        double x = t[i], m = c[terms - 1], m1 = 0.0, m2 = 0.0, inverse, k1, a = FA_FMA(r, x, leaf->begin);
         FA_PRAGMA(GCC unroll 42)
-        for (k = FA_TERMS - 2; k >= 0; k--) {
-            m2 = FA_FMA(m2, t, m1);
-            m1 = FA_FMA(m1, t, m);
-            m = FA_FMA(m, t, c[k]);
+        for (k = terms - 2; k >= 0; k--) {
+            m2 = FA_FMA(m2, x, m1);
+            m1 = FA_FMA(m1, x, m);
+            m = FA_FMA(m, x, c[k]);
         }
-        a = FA_FMA(r, t, leaf->begin);
         inverse = inverse_r / ((1.0 - leaf->less) + m);
         k1 = m1 * inverse;
-        fa_balance_set(&leaf->at, i, ask, a, r, a * k1 - fa_leaf_log(leaf, m), k1,
+        fa_balance_set(out, i, ask, a, r, a * k1 - fa_leaf_log(leaf, m), k1,
                        2.0 * m2 * inverse * inverse_r - k1 * k1);
     }
 }
@@ -320,6 +305,7 @@ FA_FUNC double fa_leaf_error(const fa_log_moment *lm, const fa_leaf *leaf, const
  *   cost     about 3 ns a node */
 FA_FUNC void fa_leaf_fill(fa_log_moment *lm, fa_leaf *leaf, fa_sides ask)
 {
+    static const double sevenths[] = {0.0, 1.0 / 7.0, 2.0 / 7.0, 3.0 / 7.0, 4.0 / 7.0, 5.0 / 7.0, 6.0 / 7.0, 1.0};
     double top = leaf->begin + leaf->radius, y = -leaf->radius * lm->loss[0], low, omitted;
     int n = fa_cached_nodes(lm, top, lm->z_first);
     fa_leaf_nodes nodes;
@@ -338,7 +324,7 @@ FA_FUNC void fa_leaf_fill(fa_log_moment *lm, fa_leaf *leaf, fa_sides ask)
                          fa_leaf_error(lm, leaf, &nodes) +
                          1.001 * (omitted + nodes.rest + fa_leaf_remainder(leaf, &nodes)) / low;
         if (low >= FA_LEAF_LEAST && leaf->relative <= FA_LEAF_LEDGER * fa_max(1.0, leaf->reference)) {
-            fa_leaf_balances(leaf, ask);
+            fa_leaf_balances(leaf, ask, FA_TERMS, sevenths, &leaf->at);
             return;
         }
         leaf->relative = INFINITY;
