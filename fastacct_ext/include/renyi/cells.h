@@ -116,23 +116,6 @@ FA_FUNC void fa_cells_eight(fa_shared *s, const fa_readouts *cells, int64_t begi
     }
 }
 
-/* nodes for the largest best order, about, of many cells: that of the fewest steps and the hardest target */
-FA_FUNC void fa_cells_prepare(fa_shared *s, const fa_readouts *cells, int64_t begin, int64_t end)
-{
-    double steps = INFINITY, hardest = cells->ask.for_delta ? 0.0 : 1.0, a;
-    int64_t i;
-    for (i = begin; i < end; i++) {
-        steps = fa_min(steps, cells->steps[i * cells->stride]);
-        hardest = cells->ask.for_delta ? fa_max(hardest, cells->target[i]) : fa_min(hardest, cells->target[i]);
-    }
-    if (!cells->ask.for_delta)
-        hardest = -log(fa_max(hardest, 1e-300));
-    if (!(steps > 0.0 && hardest > 0.0 && hardest < 1e9))
-        return;
-    a = fa_min(1.25 * fa_shared_guess(s, steps, hardest), s->a_end);
-    fa_log_moment_cache(s->moment, fa_max(a, 1.0));
-}
-
 /* fa_cells_of_one -- cells begin <= i < end, all of the (sigma, q) of lm.
  *   result   upper bound; the same bits for any begin, end and other cells        status FA_OK | FA_LOOSE | FA_NOT_MET
  *   cost     about 0.15 us a cell where 100 share, 0.08 us where very many do, 2 us alone
@@ -150,8 +133,6 @@ FA_FUNC void fa_cells_of_one(fa_log_moment *lm, const fa_readouts *cells, int64_
             fa_cell_alone(lm, cells, i);
         return;
     }
-    if (end - begin > 1)
-        fa_cells_prepare(&s, cells, begin, end);
     for (i = begin; i < end; i += FA_LANES)
         fa_cells_eight(&s, cells, i, end - i < FA_LANES ? (int)(end - i) : FA_LANES);
     fa_cells_flush_all(&s, cells);

@@ -96,30 +96,21 @@ FA_FUNC void fa_shared_add(fa_shared *s, double a, int at)
 FA_FUNC double fa_shared_guess(const fa_shared *s, double steps, double target)
 {
     const fa_leaf_map *map = &s->map;
-    double scale = 1.0 / (steps * map->variance), bump = 2.0 * map->valley, unit = 2.0 * map->root_s * map->root_s;
-    double plain, body;
-    int i;
-    for (i = 0; i < 2; i++) {
-        double weight = steps * unit * (1.0 + bump) * (s->ask.for_delta ? 1.0 : 0.5 * bump);
-        double above = fa_log_v(fa_max(target / weight, 1e-290)) - map->bottom;
-        bump = map->valley + sqrt(fa_max(above, 0.0)) * map->inverse_root_s;
-    }
+    double scale = 1.0 / (steps * map->variance), bump = 2.0 * map->valley, unit = 2.0 * map->root_s * map->root_s,
+           weight = steps * unit * (1.0 + bump) * (s->ask.for_delta ? 1.0 : 0.5 * bump),
+           above = fa_log_v(fa_max(target / weight, 1e-290)) - map->bottom, plain, body;
+    bump = map->valley + sqrt(fa_max(above, 0.0)) * map->inverse_root_s;
     if (s->ask.for_delta) {
         plain = target * scale;
         plain = fa_max(0.5 * plain, plain + s->ask.sharp * fa_log1p_plain_v(1.0 / plain) * scale - 0.5);
-        body = plain / (1.0 + 0.5 * map->skew * plain);
-        body = plain / (1.0 + 0.5 * map->skew * body);
+        body = plain / sqrt(1.0 + map->skew * plain);
     }
     else {
         plain = sqrt(2.0 * target * scale);
         plain = sqrt(2.0 * fa_max(0.2 * target, target - s->ask.sharp * fa_log1p_plain_v(plain)) * scale);
-        body = plain / sqrt(1.0 + 2.0 / 3.0 * map->skew * plain);
-        body = plain / sqrt(1.0 + 2.0 / 3.0 * map->skew * body);
+        body = plain / cbrt(1.0 + map->skew * plain);
     }
-    if (map->separate)
-        return fa_min(body, bump);
-    plain = fa_min(body, bump) / fa_max(body, bump);
-    return fa_min(body, bump) / (1.0 + 0.15 * plain * plain * plain * plain); /* both are there */
+    return fa_min(body, bump);
 }
 
 /* an order between two leaves to try next: Newton's, where it lies between them; NAN: behind all leaves */
@@ -237,7 +228,7 @@ FA_INLINE void fa_leaf_answer(const fa_leaf *leaf, fa_sides ask, const double *t
             odd = FA_FMA(odd, square, c[k + 1]);
         }
         m = FA_FMA(odd, at, m);
-        total = fa_leaf_log(leaf, m);
+        total = fa_log1p_plain_v(m);
         total += leaf->relative * fa_min(total, 1.0);
         total *= leaf->waiting.steps[i] * (1.0 + 10.0 * FA_EPS);
         log_alpha = ask.sharp * fa_log1p_plain_v(a);

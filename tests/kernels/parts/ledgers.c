@@ -4,6 +4,7 @@
 #include "parts.h"
 
 #include "exact/exact_job.h"
+#include "once.h"
 
 static fa_log_moment moment;
 
@@ -88,7 +89,7 @@ void line(double n_kinds, double mu2, double eps, const double *sigma, const dou
     work.job.mu2 = mu2;
     work.job.is_add = work.job.walled = budget[7] == 2.0;
     out[0] = NAN;
-    if (ok && fa_cap_read_once(&work, eps, &effort, budget[7] != 0.0, &r, &g)) {
+    if (ok && read_once(&work, eps, &effort, budget[7] != 0.0, &r, &g)) {
         double entries[] = {r.log_value, g.up,     g.down, g.tail,  g.quadrature, g.rounding,
                             g.ends,      g.closed, g.put,  g.floor, g.alias};
         memcpy(out, entries, sizeof(entries));
