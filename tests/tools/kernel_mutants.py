@@ -214,11 +214,12 @@ MUTANTS = (
      "    return r;\n}\n\nFA_FUNC fa_interval fa_exact_eps(", LARGER),
     # densities of means
     ("loss/sums.h", "    s->absolute += lost;\n", "", MISSED),
-    ("loss/sums.h", "fmax(1.0, exp(fa_sum_at(s, i))) * fmin(misses, 1e3);", "0.0;", MISSED),
-    ("loss/allocation.h", "w->left[i] += times * every * FA_SUM_SMALL;", "", MISSED),
-    ("loss/allocation.h", "fa_max(*relative, w->left[i] * FA_SUM_ABOUT);", "*relative;", MISSED),
-    ("loss/allocation.h", "out->absolute += a->absolute + b->absolute;", "", MISSED),
-    ("loss/allocation.h", "out->absolute += a->absolute + b->absolute;", "out->absolute += a->absolute;",
+    ("loss/sums.h", "        out[m + FA_SUM_PAD] = out[1 - m + FA_SUM_PAD] = 0.32 * c / (m - 1);\n", "", MISSED),
+    ("loss/sums.h", "double cell = 0.5 * grow / y;", "double cell = 1e-9 * grow / y;", MISSED),
+    ("loss/sums.h", "s->absolute += 2.0 * s->step * all * fa_max(1.0, up[i]) *", "s->absolute += 0.0 *", MISSED),
+    ("loss/allocation.h", " + 2.0 * FA_SUM_SMALL * FA_SUM_ABOUT * (w.high - w.low + 1) +\n", " +\n", MISSED),
+    ("loss/allocation.h", "out->absolute += a->absolute + b->absolute + a->absolute * b->absolute;", "", MISSED),
+    ("loss/allocation.h", "out->absolute += a->absolute + b->absolute +", "out->absolute += a->absolute +",
      "kernels/loss/sums_of_ratios test_what_is_missed_of_one"),
     # growth of errors over all steps
     (LEDGER, "e = x < 0.1 ? power * x :", "e = x < 0.1 ? 0.5 * power * x :",

@@ -61,21 +61,9 @@ FA_FUNC double fa_sum_steep(const fa_sum *s, double g)
     return most + g * s->step;
 }
 
-/* weights of neighbours for a place between two points */
-FA_FUNC void fa_sum_weights(double at, double *out)
-{
-    double wide = FA_SUM_TAPS / FA_SUM_REACH, s = sin(FA_PI * fa_min(at, 1.0 - at)) / FA_PI; /* near 1, too */
-    int m;
-    FA_PRAGMA(omp simd)
-    for (m = -FA_SUM_TAPS + 1; m <= FA_SUM_TAPS; m++) {
-        double x = at - m, sinc = fabs(x) < 1e-12 ? 1.0 : (m & 1 ? -s : s) / x;
-        out[m + FA_SUM_TAPS - 1] = sinc * fa_exp_plain_v(-0.5 * x * x / wide / wide);
-    }
-}
-
 /* a point of v: where both densities are evaluated, in points of their lattices */
 typedef struct {
-    int whole[2], is_ready; /* ready: with weights of neighbours */
+    int whole[2];
     double part[2];
 } fa_sum_place;
 
@@ -86,7 +74,6 @@ FA_FUNC fa_sum_place fa_sum_place_of(const fa_sum *a, const fa_sum *b, double w,
     double lo[2] = {-fma(side[0], both, -b->count) / both, -fma(side[1], both, -a->count) / both};
     fa_sum_place out;
     int i;
-    out.is_ready = 0;
     for (i = 0; i < 2; i++) {
         double e = expm1(i ? w : -w);
         fa_dd part = fa_dd_mul_d(fa_dd_make(side[i], lo[i]), e), value = fa_log1p_v(part);
@@ -103,45 +90,24 @@ FA_FUNC fa_sum_place fa_sum_place_of(const fa_sum *a, const fa_sum *b, double w,
     return out;
 }
 
-/* the density between points, a block of them.  Far neighbours come first: their sums are small */
-FA_INLINE void fa_sum_read(const fa_sum *s, int i, const double *weights, double part, double *out)
-{
-    double sum[FA_SUM_BLOCK] = {0.0};
-    int m, k;
-    for (m = FA_SUM_TAPS; m > 0; m--) {
-        const double *right = fa_sum_taps(s, m, i), *left = fa_sum_taps(s, 1 - m, i);
-        double w = weights[m + FA_SUM_TAPS - 1], v = weights[FA_SUM_TAPS - m];
-        FA_PRAGMA(omp simd)
-        for (k = 0; k < FA_SUM_BLOCK; k++)
-            sum[k] = FA_FMA(w, right[k], FA_FMA(v, left[k], sum[k]));
-    }
-    FA_PRAGMA(omp simd)
-    for (k = 0; k < FA_SUM_BLOCK; k++)
-        out[k] = sum[k] * s->density[i + k] * fa_exp_plain_v(s->turn[i + k] * part);
-}
-
-/* about the product at a place, within a factor of FA_SUM_ABOUT, or 0 */
-FA_INLINE double fa_sum_near(const fa_sum *a, const fa_sum *b, const fa_sum_place *at, int k)
-{
-    int i = at->whole[0] + k, j = at->whole[1] + k;
-    return i < 0 || j < 0 || i >= a->n || j >= b->n ? 0.0 : a->density[i] * b->density[j];
-}
-
-/* by how much densities grow at the heights of the longer steps, around their points: what their slopes do ... */
+/* by how much densities grow at the heights of the longer steps, around their points: what their slopes do.  Every
+ * eighth point is next to the one before it: a half block further on */
 typedef struct {
+    int row[2];                       /* points from one of the eight rows to the next */
     double *grown[2][FA_SUM_STRIDES]; /* ... to each, times the density itself */
     double off[FA_SUM_STRIDES];       /* and what else these leave out, over FA_SUM_QUIET */
     double *memory;
 } fa_sum_strides;
 
 /* a join of points of one phase of the new lattice: block by block about the sum at both ends and in the middle, for
- * each step of v, the sum, its rounding, and the share of it that is left out, but for FA_SUM_ABOUT */
+ * each step of v, and what it takes to count there; the sum and its rounding; and the step as a power of two */
 typedef struct {
     const fa_sum *a, *b;
     double d, shift;                      /* step of v; of the new points, in steps of the old ones */
     int low, high, first, blocks, levels; /* levels: how many steps of v there are */
-    double *rough, *sum, *rest, *left, *weights;
-    fa_sum_place *place;
+    double *rough, *sum, *rest;
+    int *every;
+    char *counts;
     fa_sum_strides strides;
 } fa_sum_work;
 
@@ -151,42 +117,54 @@ FA_FUNC int fa_sum_stride(fa_sum_work *w, double sigma)
     double g = fa_max(w->a->count, w->b->count) * sigma * sigma, *room, flank = FA_SUM_FLANK * sqrt(g),
            least = fa_sum_rule(g, fa_sum_steep(w->a, g) + fa_sum_steep(w->b, g), FA_SUM_QUIET),
            d = fa_sum_rule(g, flank, FA_SUM_QUIET - log(2.0 * FA_SUM_ABOUT));
-    size_t n = (size_t)(w->a->n + w->b->n);
-    int k, side, i, m;
+    int k, side, i, m, half = FA_SUM_BLOCK / 2;
     for (w->levels = 1; w->levels < FA_SUM_STRIDES && d > least; w->levels++)
         d *= 0.5;
     w->d = ldexp(floor(ldexp(fa_min(d, least), 30)), -30); /* multiples of it are exact */
-    w->strides.memory = room = fa_alloc(sizeof(double) * n * FA_SUM_STRIDES);
+    w->strides.row[0] = w->a->n / half + 1;
+    w->strides.row[1] = w->b->n / half + 1;
+    w->strides.memory = room =
+        fa_alloc_zeroed(sizeof(double) * (size_t)((w->strides.row[0] + w->strides.row[1]) * half * w->levels));
     for (k = 0; room && k < w->levels; k++) {
         double y = fa_sum_height(ldexp(w->d, k), g, flank), more = -log(cos(0.5 * y));
         w->strides.off[k] = FA_SUM_ABOUT * exp(fa_sum_off(ldexp(w->d, k), g, 0.0, y) - FA_SUM_QUIET);
-        for (side = 0; side < 2; room += side ? w->b->n : w->a->n, side++) {
+        for (side = 0; side < 2; room += w->strides.row[side] * half, side++) {
             const fa_sum *s = side ? w->b : w->a;
-            int reach = FA_SUM_BLOCK / 2 + 1 + (int)ceil(more / s->step);
+            int reach = half + 1 + (int)ceil(more / s->step);
             w->strides.grown[side][k] = room;
             for (i = 0; i < s->n; i++) {
-                double steep = 0.0;
+                double steep = 0.0, *out = room + i % half * w->strides.row[side] + i / half;
                 for (m = i > 0 ? i - 1 : 0; k > 0 && m < s->n && m <= i + reach; m++)
                     steep = fa_max(steep, s->turn[m]);
-                room[i] = s->density[i] * (k ? exp(fa_min(600.0, more * (steep / s->step + g * s->step))) : 1.0);
+                *out = s->density[i] * (k ? exp(fa_min(600.0, more * (steep / s->step + g * s->step))) : 1.0);
             }
         }
     }
     return room != NULL;
 }
 
-FA_FUNC void fa_sum_sketch(fa_sum_work *w)
+/* points of a place at half blocks, of one density; which of them are there, out of those from `from` to `to` */
+FA_FUNC const double *fa_sum_halves(const fa_sum_work *w, const fa_sum_place *at, int side, int level, int *from,
+                                    int *to)
 {
-    int j, s, k, half = FA_SUM_BLOCK / 2, wide = 2 * w->blocks + 1;
-    for (j = 0; j <= w->high - w->low; j++) {
-        fa_sum_place *at = w->place + j;
-        double times = w->a == w->b && w->low + j > 0 ? 2.0 : 1.0;
-        *at = fa_sum_place_of(w->a, w->b, (w->low + j) * w->d, w->shift);
-        for (s = 0; s < wide; s++) {
-            int x = at->whole[0] + w->first + s * half, y = at->whole[1] + w->first + s * half;
-            for (k = 0; k < w->levels && x >= 0 && y >= 0 && x < w->a->n && y < w->b->n; k++)
-                w->rough[k * wide + s] += times * w->strides.grown[0][k][x] * w->strides.grown[1][k][y];
-        }
+    int half = FA_SUM_BLOCK / 2, x = at->whole[side] + w->first, row = x & (half - 1), skip = (x - row) / half,
+        last = ((side ? w->b : w->a)->n - 1 - row) / half - skip;
+    *from = -skip > *from ? -skip : *from;
+    *to = last < *to ? last : *to;
+    return w->strides.grown[side][level] + row * w->strides.row[side] + skip;
+}
+
+/* about the sums */
+FA_FUNC void fa_sum_sketch(fa_sum_work *w, const fa_sum_place *at, double times)
+{
+    int k, s, wide = 2 * w->blocks + 1;
+    for (k = 0; k < w->levels; k++) {
+        int from = 0, to = wide - 1;
+        const double *a = fa_sum_halves(w, at, 0, k, &from, &to), *b = fa_sum_halves(w, at, 1, k, &from, &to);
+        double *rough = w->rough + k * wide;
+        FA_PRAGMA(omp simd)
+        for (s = from; s <= to; s++)
+            rough[s] += times * a[s] * b[s];
     }
 }
 
@@ -205,12 +183,14 @@ FA_FUNC int fa_sum_longest(const fa_sum_work *w, int i)
 /* adds a point of v to a block */
 FA_FUNC void fa_sum_add(fa_sum_work *w, int i, const fa_sum_place *at, const double *weights, double times)
 {
-    double one[FA_SUM_BLOCK], two[FA_SUM_BLOCK], *sum = w->sum + i * FA_SUM_BLOCK, *rest = w->rest + i * FA_SUM_BLOCK;
+    double one[FA_SUM_BLOCK], two[FA_SUM_BLOCK], tilt, *sum = w->sum + i * FA_SUM_BLOCK,
+                                                       *rest = w->rest + i * FA_SUM_BLOCK;
     int k, start = w->first + i * FA_SUM_BLOCK, a = at->whole[0] + start, b = at->whole[1] + start;
     if (a <= -FA_SUM_BLOCK || b <= -FA_SUM_BLOCK || a >= w->a->n || b >= w->b->n)
         return;
-    fa_sum_read(w->a, a, weights, at->part[0], one);
-    fa_sum_read(w->b, b, weights + 2 * FA_SUM_TAPS, at->part[1], two);
+    tilt = fa_sum_read(w->a, a, weights, one) * at->part[0];
+    tilt += fa_sum_read(w->b, b, weights + 2 * FA_SUM_TAPS, two) * at->part[1];
+    times *= fa_exp_plain_v(tilt);
     FA_PRAGMA(omp simd)
     for (k = 0; k < FA_SUM_BLOCK; k++) {
         double x = times * fa_max(0.0, one[k] * two[k]), all = sum[k] + x, part = all - sum[k];
@@ -219,66 +199,62 @@ FA_FUNC void fa_sum_add(fa_sum_work *w, int i, const fa_sum_place *at, const dou
     }
 }
 
-/* sums a block over all points of v that count there */
-FA_FUNC void fa_sum_block(fa_sum_work *w, int i)
+/* adds a point of v to all blocks where it counts */
+FA_FUNC void fa_sum_point(fa_sum_work *w, int j, const fa_sum_place *at, double times)
 {
-    const double *rough = w->rough + 2 * i;
-    int j, k, start = w->first + i * FA_SUM_BLOCK, half = FA_SUM_BLOCK / 2, every = 1 << fa_sum_longest(w, i);
-    for (j = -w->low & (every - 1); j <= w->high - w->low; j += every) {
-        fa_sum_place *at = w->place + j;
-        double *weights = w->weights + (size_t)j * 4 * FA_SUM_TAPS, first = fa_sum_near(w->a, w->b, at, start),
-               middle = fa_sum_near(w->a, w->b, at, start + half),
-               last = fa_sum_near(w->a, w->b, at, start + FA_SUM_BLOCK),
-               times = w->a == w->b && w->low + j > 0 ? 2.0 : 1.0;
-        if (!(first > FA_SUM_SMALL * rough[0] || middle > FA_SUM_SMALL * rough[1] || last > FA_SUM_SMALL * rough[2])) {
-            w->left[i] += times * every * FA_SUM_SMALL;
+    int i, s, from = 0, to = 2 * w->blocks;
+    const double *a = fa_sum_halves(w, at, 0, 0, &from, &to), *b = fa_sum_halves(w, at, 1, 0, &from, &to);
+    double weights[4 * FA_SUM_TAPS];
+    int is_ready = 0;
+    char *counts = w->counts;
+    memset(counts, 0, (size_t)(2 * w->blocks + 1));
+    FA_PRAGMA(omp simd)
+    for (s = from; s <= to; s++)
+        counts[s] = a[s] * b[s] > FA_SUM_SMALL * w->rough[s];
+    for (i = from > 1 ? from / 2 - 1 : 0; i < w->blocks && 2 * i <= to; i++) {
+        if (!(counts[2 * i] | counts[2 * i + 1] | counts[2 * i + 2]) || j & (w->every[i] - 1))
             continue;
-        }
-        if (!at->is_ready) {
+        if (!is_ready) {
             fa_sum_weights(at->part[0], weights);
             fa_sum_weights(at->part[1], weights + 2 * FA_SUM_TAPS);
-            at->is_ready = 1;
+            is_ready = 1;
         }
         fa_sum_add(w, i, at, weights, times);
     }
-    for (k = i * FA_SUM_BLOCK; k < (i + 1) * FA_SUM_BLOCK; k++)
-        w->sum[k] = w->d * every * (w->sum[k] + w->rest[k]);
 }
 
 /* one phase of the new lattice.  0: no memory, or given up */
-FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase, double *relative)
+FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase)
 {
-    double *room;
-    int i, k, n, goes_on;
-    size_t points = (size_t)(w->high - w->low + 1);
+    fa_sum_place *place;
+    int i, k, n, j, goes_on;
     w->shift = phase / (double)ratio;
     w->first = (int)floor((out->first - phase) / (double)ratio);
     w->blocks = (out->n / ratio + 2) / FA_SUM_BLOCK + 1;
     n = w->blocks * FA_SUM_BLOCK;
-    room = fa_alloc_zeroed(sizeof(double) * (size_t)(2 * n + w->blocks + FA_SUM_STRIDES * (2 * w->blocks + 1)));
-    w->place = fa_alloc(sizeof(fa_sum_place) * points);
-    w->weights = fa_alloc(sizeof(double) * 4 * FA_SUM_TAPS * points);
-    if (!room || !w->place || !w->weights) {
-        free(room);
-        free(w->place);
-        free(w->weights);
-        return 0;
+    w->sum = fa_alloc_zeroed(sizeof(double) * (size_t)(2 * n + w->levels * (2 * w->blocks + 1)));
+    w->every = fa_alloc((sizeof(int) + 2) * (size_t)(w->blocks + 1));
+    place = fa_alloc(sizeof(fa_sum_place) * (size_t)(w->high - w->low + 1));
+    goes_on = w->sum && w->every && place;
+    w->rest = w->sum + n, w->rough = w->rest + n, w->counts = (char *)(w->every + w->blocks + 1);
+    for (j = w->low; goes_on && j <= w->high; j++) {
+        place[j - w->low] = fa_sum_place_of(w->a, w->b, j * w->d, w->shift);
+        fa_sum_sketch(w, place + j - w->low, w->a == w->b && j > 0 ? 2.0 : 1.0);
     }
-    w->sum = room, w->rest = room + n, w->left = room + 2 * n, w->rough = room + 2 * n + w->blocks;
-    fa_sum_sketch(w);
-    for (i = 0; i < w->blocks && fa_goes_on(); i++)
-        fa_sum_block(w, i);
-    goes_on = i == w->blocks;
-    for (i = 0; i < n; i++) {
+    for (i = 0; goes_on && i < w->blocks; i++)
+        w->every[i] = 1 << fa_sum_longest(w, i);
+    for (j = w->low; goes_on && j <= w->high; j++) {
+        fa_sum_point(w, j, place + j - w->low, w->a == w->b && j > 0 ? 2.0 : 1.0);
+        goes_on = j % FA_SUM_BLOCK || fa_goes_on();
+    }
+    for (i = 0; goes_on && i < n; i++) {
         k = (w->first + i) * ratio + phase - out->first;
         if (k >= 0 && k < out->n)
-            out->density[k] = w->sum[i];
+            out->density[k] = w->d * w->every[i / FA_SUM_BLOCK] * (w->sum[i] + w->rest[i]);
     }
-    for (i = 0; i < w->blocks; i++)
-        *relative = fa_max(*relative, w->left[i] * FA_SUM_ABOUT);
-    free(room);
-    free(w->place);
-    free(w->weights);
+    free(w->sum);
+    free(w->every);
+    free(place);
     return goes_on;
 }
 
@@ -302,13 +278,13 @@ FA_FUNC int fa_sum_join(const fa_sum *a, const fa_sum *b, double sigma, double s
     w.low = a == b ? 0 : -1 - (int)ceil(log1p(expm1(high - ends[0][0]) / q) / w.d); /* where both are on a lattice */
     w.high = 1 + (int)ceil(log1p(expm1(high - ends[1][0]) / p) / w.d);
     for (phase = 0; good && phase < ratio; phase++)
-        good = fa_sum_phase(&w, out, ratio, phase, &out->relative);
+        good = fa_sum_phase(&w, out, ratio, phase);
     free(w.strides.memory);
     if (!good)
         return 0;
-    out->relative += a->relative + b->relative +
+    out->relative += a->relative + b->relative + 2.0 * FA_SUM_SMALL * FA_SUM_ABOUT * (w.high - w.low + 1) +
                      FA_EPS * (FA_SUM_ULPS + FA_SUM_SLOPE * sqrt(fa_max(a->count, b->count)) * sigma);
-    out->absolute += a->absolute + b->absolute;
+    out->absolute += a->absolute + b->absolute + a->absolute * b->absolute;
     fa_sum_trim(out, sigma);
     return 1;
 }

@@ -122,3 +122,13 @@ def test_a_delta_that_may_be_off_has_the_epsilons_of_both_its_ends(steps):
     assert lower <= least * (1.0 + 1e-12)
     assert most * (1.0 - 1e-12) <= upper
     assert upper - lower < 1.5 * (most - least) + 1e-9 * upper
+
+
+def test_a_tail_that_asks_for_more_points_than_a_line_has_takes_what_it_has():
+    """27 records, where delta is almost 1 and the tail falls slowly."""
+    smaller, found, larger = (
+        fa.delta_bounds(group(size, 0.435, 0.076, 22), epsilon=0.21, neighbors="add") for size in (26, 27, 28)
+    )
+    assert found.status == fa.Status.TIGHT
+    assert found.upper - found.lower < 1e-9
+    assert smaller.lower < found.upper < larger.upper

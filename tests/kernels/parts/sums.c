@@ -17,12 +17,15 @@ void means(double count, double sigma, double step, double most, const double *b
 {
     fa_sum one, two;
     const fa_sum *found = &one;
-    int good, i;
+    int good, i, coarse = step > 0.0;
     memset(&two, 0, sizeof(two));
     densities_kept = budget[0], right_kept = budget[1], left_out = budget[2];
     step = fa_sum_unit(sigma * sigma) * ldexp(1.0, (int)step);
     out[0] = NAN;
+    if (count > 1.0 && !coarse) /* so that the join alone is starved */
+        densities_kept = 1e-250, right_kept = 1e-32;
     good = fa_sum_one(sigma, step, &one) && fa_sum_prepare(&one, sigma);
+    densities_kept = budget[0], right_kept = budget[1];
     if (count > 1.0) {
         good = good && fa_sum_join(&one, &one, sigma, step, &two);
         found = &two;
@@ -35,4 +38,23 @@ void means(double count, double sigma, double step, double most, const double *b
     }
     fa_sum_free(&one);
     fa_sum_free(&two);
+}
+
+/* densities of one number's logarithm between points, by interpolation: places, in points from the first one on.
+ * Answers: how far off that may be, of a density; place of the first point and step; the densities */
+void between(double sigma, double n, const double *places, double *out)
+{
+    fa_sum one;
+    int i;
+    densities_kept = 1e-250, right_kept = 1e-32, left_out = 1e-21;
+    if (!fa_sum_one(sigma, fa_sum_unit(sigma * sigma), &one) || !fa_sum_prepare(&one, sigma))
+        return;
+    out[0] = one.relative, out[1] = fa_sum_at(&one, 0), out[2] = one.step;
+    for (i = 0; i < (int)n; i++) {
+        double weights[2 * FA_SUM_TAPS], block[FA_SUM_BLOCK], part = places[i] - floor(places[i]), tilt;
+        fa_sum_weights(part, weights);
+        tilt = fa_sum_read(&one, (int)floor(places[i]) - i % FA_SUM_BLOCK, weights, block);
+        out[3 + i] = block[i % FA_SUM_BLOCK] * exp(tilt * part);
+    }
+    fa_sum_free(&one);
 }
