@@ -17,6 +17,7 @@ typedef struct {
                                            do not depend on how many nodes happen to be cached */
     int64_t j_first;
     double z_first;
+    double first_loss[FA_CACHE / FA_LANES], last_loss[FA_CACHE / FA_LANES]; /* of FA_LANES nodes each: their ends */
     double loss[FA_CACHE], tail[FA_CACHE], weight[FA_CACHE];
 } fa_log_moment;
 
@@ -48,10 +49,17 @@ FA_FUNC void fa_kl_prefix(fa_log_moment *lm)
 FA_FUNC void fa_log_moment_cache(fa_log_moment *lm, double a_cap)
 {
     const fa_sgm *m = &lm->mech;
+    int i;
     lm->j_first = (int64_t)floor(-FA_TAIL_WIDTH * m->sigma / m->h);
     lm->z_first = (double)lm->j_first * m->h;
     lm->n = fa_cached_nodes(lm, a_cap, lm->z_first);
     fa_sgm_nodes(m, lm->j_first, lm->n, lm->loss, lm->tail, lm->weight);
+    for (i = 0; i < FA_CACHE / FA_LANES; i++)
+        lm->first_loss[i] = lm->last_loss[i] = -1e3;
+    for (i = 0; i < lm->n / FA_LANES; i++) {
+        lm->first_loss[i] = lm->loss[FA_LANES * i];
+        lm->last_loss[i] = lm->loss[FA_LANES * i + FA_LANES - 1];
+    }
     lm->a_cap = a_cap;
     fa_kl_prefix(lm);
 }

@@ -75,24 +75,26 @@ typedef struct {
  * chord: the block's ends bound it. */
 FA_FUNC void fa_leaf_choose(const fa_log_moment *lm, const fa_leaf *leaf, int n, fa_leaf_nodes *out)
 {
-    double a = leaf->begin + leaf->radius, peak[FA_CACHE / FA_LANES], total = 0.0, least;
+    double a = leaf->begin + leaf->radius, peak[FA_CACHE / FA_LANES], total[FA_LANES] = {0.0}, least;
     double width = (FA_LANES - 1) * lm->mech.h, bend = 0.125 * width * width * lm->mech.inv_var + 1e-9;
     double unit = FA_LANES * lm->mech.unit, square = 0.5 * a * (1.0 + a), half = 0.5 * lm->mech.inv_var,
            step = FA_LANES * lm->mech.h;
     double rest = 0.0;
-    int blocks = n / FA_LANES, summed = 0, direct = 0, i;
+    int blocks = n / FA_LANES, summed = 0, direct = 0, i, k;
     out->near = fa_count_near(lm->loss, n, leaf->begin, FA_NEAR);
-    FA_PRAGMA(omp simd reduction(+ : total))
-    for (i = 0; i < blocks; i++) {
-        double first = lm->loss[FA_LANES * i], last = lm->loss[FA_LANES * i + FA_LANES - 1], z = lm->z_first + i * step,
-               e = fa_max(FA_FMA(a, fa_max(first, 0.0), first - half * z * z),
-                          FA_FMA(a, fa_max(last, 0.0), last - half * (z + width) * (z + width)));
-        peak[i] = unit * fa_exp_above_v(fa_min(e + bend, 699.0)) * fa_min(1.0, square * last * last);
-        total += peak[i];
+    for (i = 0; i < blocks; i += FA_LANES) {
+        FA_PRAGMA(omp simd)
+        for (k = 0; k < FA_LANES; k++) {
+            double first = lm->first_loss[i + k], last = lm->last_loss[i + k], z = lm->z_first + (i + k) * step;
+            double e = fa_max(FA_FMA(a, fa_max(first, 0.0), first - half * z * z),
+                              FA_FMA(a, fa_max(last, 0.0), last - half * (z + width) * (z + width)));
+            peak[i + k] = unit * fa_exp_above_v(fa_min(e + bend, 699.0)) * fa_min(1.0, square * last * last);
+            total[k] += peak[i + k];
+        }
     }
-    least = 1e-18 * total;
+    least = 1e-18 * fa_sum_lanes(total);
     for (i = 0; i < blocks; i++) {
-        double loss = lm->loss[FA_LANES * i];
+        double loss = lm->first_loss[i];
         int left_out = (loss > 0.0) & ((peak[i] <= least) | (leaf->radius * loss > FA_LEAF_REACH));
         out->block[summed] = i;
         summed += !left_out;

@@ -39,19 +39,12 @@ FA_INLINE double fa_balance_gap(double steps, double target, const fa_balances *
 }
 
 /* where Newton's method, in log a on the logarithm of the sides' ratio, goes from an end of a leaf */
-FA_FUNC double fa_end_step(fa_sides ask, const fa_leaf *leaf, int i, double steps, double target)
+FA_FUNC double fa_end_step(const fa_leaf *leaf, int i, double steps, double target)
 {
     const fa_balances *at = &leaf->at;
-    double a = leaf->begin + (i ? leaf->radius : 0.0), left = steps * at->value[i], right = target, rise;
-    if (ask.for_delta) {
-        right -= at->shift[i];
-        rise = at->value_slope[i] / at->value[i] + at->shift_slope[i] / right;
-    }
-    else {
-        left += at->shift[i];
-        rise = FA_FMA(steps, at->value_slope[i], at->shift_slope[i]) / left;
-    }
-    return a * exp(fa_max(-2.0, fa_min(2.0, -log(left / right) * leaf->radius / (rise * a))));
+    double a = leaf->begin + (i ? leaf->radius : 0.0), size, gap = fa_balance_gap(steps, target, at, i, &size),
+           rise = FA_FMA(steps, at->value_slope[i], at->shift_slope[i]) / (0.5 * (size + gap));
+    return a * exp(fa_max(-2.0, fa_min(2.0, -log((size + gap) / (size - gap)) * leaf->radius / (rise * a))));
 }
 
 FA_FUNC void fa_shared_init(fa_shared *s, fa_log_moment *lm, fa_sides ask)
@@ -120,13 +113,13 @@ FA_FUNC double fa_shared_next(const fa_shared *s, const fa_leaf *before, const f
     double a, begin = FA_LEAF_MIN, end = s->a_end * (1.0 - 2.0 * FA_EPS);
     if (before) {
         begin = fa_leaf_end_of(before);
-        a = fa_end_step(s->ask, before, FA_LANES - 1, steps, target);
+        a = fa_end_step(before, FA_LANES - 1, steps, target);
         if (behind && !(a < behind->begin))
             a = sqrt(begin * behind->begin);
     }
     else if (behind) {
         end = behind->begin * (1.0 - 2.0 * FA_EPS);
-        a = fa_end_step(s->ask, behind, 0, steps, target);
+        a = fa_end_step(behind, 0, steps, target);
     }
     else {
         a = fa_shared_guess(s, steps, target);
