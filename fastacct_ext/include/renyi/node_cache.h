@@ -78,12 +78,30 @@ FA_FUNC void fa_log_moment_init(fa_log_moment *lm, double sigma, double q)
     }
 }
 
+/* The first cached node that matters at one order, and the log of what the terms left of it may sum to, 0 where there
+ * are none.  Where the sampled bump dominates, start 8.5 sigma left of alpha.  The slope of log[(1+x)^alpha N] is
+ * (alpha p(z) - z)/sigma^2: between the z_p where the logistic p reaches z/alpha at the new start, and that start, the
+ * terms increase; left of z_p they sum to less than (1 + x(z_p))^alpha = ((1-q)/(1-p))^alpha. */
+FA_FUNC int fa_cached_begin(const fa_log_moment *lm, double a, double *log_left_out)
+{
+    const fa_sgm *m = &lm->mech;
+    double alpha = 1.0 + a, p = 1.0 - (FA_TAIL_WIDTH + 0.5) * m->sigma / alpha,
+           floor_k = alpha * (0.5 * a * m->inv_var + m->log_q);
+    *log_left_out = 0.0;
+    if (!(p > 0.5 && floor_k > 45.0))
+        return 0;
+    *log_left_out = -alpha * log1p(-p);
+    if (!(floor_k - *log_left_out > 45.0 + fabs(floor_k) * 1e-10))
+        return 0;
+    return (int)((p * alpha - lm->z_first) * m->inv_h) / FA_LANES * FA_LANES;
+}
+
 /* sums over the cached nodes that matter at one order, and the bound of what they leave out */
 FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need need, fa_sums *s, double *omitted_out)
 {
     const fa_sgm *m = &lm->mech;
-    double shift, end;
-    int n = fa_cached_nodes(lm, a, lm->z_first), at_once = FA_BLOCK, i;
+    double log_left, shift, end;
+    int n = fa_cached_nodes(lm, a, lm->z_first), begin = fa_cached_begin(lm, a, &log_left), at_once = FA_BLOCK, i;
     fa_bump bump = {.a = a};
     end = lm->z_first + n * m->h;
     bump.limit = fa_near_limit(m, a, end);
@@ -91,7 +109,7 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need need, fa_s
         fa_bump_place(m, end, &bump);
     else if (bump.limit > FA_NEAR)
         at_once = n;
-    for (i = 0; i < n; i += at_once) {
+    for (i = begin; i < n; i += at_once) {
         int block = n - i < at_once ? n - i : at_once;
         fa_sums_block(m, &bump, need, lm->j_first + i, block, lm->loss + i, lm->tail + i, lm->weight + i,
                       lm->kl[(i + block) / FA_LANES] - lm->kl[i / FA_LANES], s);
@@ -101,7 +119,14 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need need, fa_s
     shift = fa_shift(s);
     *omitted_out = s->lost * fa_exp_plain_v(-shift) +
                    fa_omitted_right(m, a, lm->z_first + (n - 1) * m->h, lm->loss[n - 1], shift);
-    *omitted_out += fa_omitted_left(m, a, lm->z_first, shift);
+    if (begin == 0)
+        *omitted_out += fa_omitted_left(m, a, lm->z_first, shift);
+    else {
+        double z = lm->z_first + begin * m->h;
+        *omitted_out += 1.000001 * (fa_exp_plain_v(log_left - shift) +
+                                    begin * m->unit * fa_exp_plain_v((1.0 + a) * lm->loss[begin] -
+                                                                     0.5 * z * z * m->inv_var - shift));
+    }
 }
 
 #endif
