@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from math import ceil
+from math import ceil, exp
 from typing import Any, Final, NamedTuple
 
 from fastacct.accountants.run import Run
@@ -18,6 +18,7 @@ from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
 from fastacct.scripts.public import ask_of_others
 from fastacct.scripts.records import ask_where_records_mix
+from fastacct.scripts.steps import ask_where_resumed
 from fastacct.scripts.tree import UnclearError, last_name
 
 _WORDS: Final = (
@@ -237,6 +238,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             break
     for loop in found:
         if loop.framework != "flower":  # whose records are clients
+            ask_where_resumed(loop)
             ask_where_records_mix(loop)
             ask_of_leaks(loop)
             if "noise" not in loop.asks:
@@ -265,8 +267,18 @@ def _answered(loop: Loop) -> Finding:
     needed = [name for name in _needed(loop) if name not in values]
     if not asks and not needed and loop.sampling and not loop.call:
         runs = _runs(loop, loop.sampling)
-        bounds = [epsilon_bounds(**run, delta=values["delta"]) for run in runs]
-        upper, lower = max(float(one.upper) for one in bounds), min(float(one.lower) for one in bounds)
+        empty = loop.script.empties[:1] if loop.sampling == "poisson" else []
+        for share in (1e-12, 1e-3) if empty else (0.0,):  # of delta, for batches that are left out
+            delta = values["delta"] * (1 - share)
+            bounds = [epsilon_bounds(**run, delta=delta) for run in runs]
+            upper, lower = max(float(one.upper) for one in bounds), min(float(one.lower) for one in bounds)
+            if not empty or all(_left_out(loop, run, upper) <= share * delta for run in runs):
+                break
+            upper = None
+        for one in empty if upper is None else ():
+            asks["noise"] = f"line {one.lineno}: batches without records get no noise, and they are not rare enough"
+        lower = None if empty else lower
+    if upper is not None:
         is_whole = float(values.get("epochs", 1)).is_integer()
         lower = lower if loop.lower_holds and is_whole else None
         if loop.breaks:
@@ -274,6 +286,11 @@ def _answered(loop: Loop) -> Finding:
             poisson = max(float(epsilon_bounds(**run, delta=values["delta"]).upper) for run in runs)
         if values["delta"] * values.get("records", 1) >= 1 and "records" in values:
             loop.notes.append(_LARGE.format(values["delta"], values["records"]))
+    elif not asks and runs:
+        why = (
+            f"line {loop.script.empties[0].lineno}: batches without records get no noise, and they are not rare enough"
+        )
+        asks["noise"] = why
     asks |= {name: asks.get(name, "it is not found") for name in needed if name not in asks and not loop.call}
     return Finding(
         loop.line,
@@ -291,6 +308,18 @@ def _answered(loop: Loop) -> Finding:
         (*(_ONLY.format(name.replace("_", "-"), value) for name, value in loop.script.flags.items()), *loop.notes),
         loop.call,
     )
+
+
+def _left_out(loop: Loop, run: Run, epsilon: float) -> float:
+    """What is to be added to delta where batches without records are left out, and so get no noise.
+
+    Each of the steps has such a batch with chance (1 - rate)^(records - 1) or less, also without a record. A run that
+    leaves them out differs from one that does not with at most the sum of these chances, of both neighbours.
+    """
+    records = loop.values.get("records", 1)
+    rate = float(run.get("sample_rate") or loop.values.get("batch_size", 0) / records)  # type: ignore[arg-type]
+    steps = float(run.get("steps") or loop.values.get("epochs", 0) / rate + 1)  # type: ignore[arg-type]
+    return float(steps * exp(min(epsilon, 700.0)) * 2 * (1 - min(rate, 1.0)) ** (records - 1))
 
 
 def _needed(loop: Loop) -> tuple[str, ...]:

@@ -9,17 +9,10 @@ from typing import Final
 
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
-from fastacct.scripts.tree import UnclearError, last_name, parts
+from fastacct.scripts.tree import UnclearError, last_name, parts, walk
 
 _JOINS: Final = (
-    "cat",
-    "concat",
-    "concatenate",
-    "vstack",
-    "row_stack",
-    "append",
-    "ConcatDataset",
-    "concatenate_datasets",
+    *("cat", "concat", "concatenate", "vstack", "row_stack", "append", "ConcatDataset", "concatenate_datasets"),
 )
 _GROWS: Final = ("fit_resample", "fit_sample", "resample")
 _DRAWS: Final = ("choice", "choices", "randint", "integers")
@@ -34,8 +27,8 @@ _WORDS: Final = ("transform", "target_transform", "download", "transforms")
 def copies(loop: Loop, flow: Flow) -> Iterator[ast.AST]:
     """What puts a record, or what is made of it, more than once into the data that is trained on."""
     script = loop.script
-    inside = {*ast.walk(loop.body)} if loop.body is not None else set()
-    for node in ast.walk(script.tree):
+    inside = {*walk(loop.body)} if loop.body is not None else set()
+    for node in script.nodes:
         if not isinstance(node, ast.Call | ast.BinOp | ast.Subscript) or node in inside or not _is_data(flow, node):
             continue
         if isinstance(node, ast.BinOp):

@@ -24,12 +24,13 @@ from fastacct.scripts.steps import (
     steps_of,
     take_epochs,
 )
-from fastacct.scripts.tree import AddedError, NoNumberError, UnclearError, keywords, last_name
+from fastacct.scripts.tree import AddedError, NoNumberError, UnclearError, keywords, last_name, walk
 
 _ENGINES: Final = ("opacus.PrivacyEngine", "opacus.privacy_engine.PrivacyEngine")
 _OLD: Final = ("private_transformers.PrivacyEngine", "private_transformers.privacy_engine.PrivacyEngine", *_ENGINES)
 _RATE: Final = "Opacus draws at 1 / len(loader), so records / batch size must be len(loader)"
 """What the numbers of a loader must say where its sampler is not seen."""
+_FITTED: Final = ("model", "train_dataloaders", "val_dataloaders", "datamodule")
 _TRAINERS: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
 
 
@@ -62,9 +63,11 @@ def opacus(loop: Loop, call: ast.Call) -> Loop:
     if "noise_generator" in said:
         loop.notes.append("The seed of noise_generator must be secret, and used once.")
     ask_of_file(loop)
-    if not _is_lightning(script, call):
-        return _in_own_loop(loop, call, said, is_poisson)
-    return _in_lightning(loop, said, is_poisson)
+    if _is_lightning(script, call):
+        return _in_lightning(loop, said, is_poisson)
+    if _is_fitted(loop, call) and "data_loader" in said and _take_trainer(loop) is not None:
+        return from_loader(loop, said["data_loader"], is_poisson=is_poisson)
+    return _in_own_loop(loop, call, said, is_poisson)
 
 
 def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_poisson: bool) -> Loop:
@@ -153,6 +156,10 @@ def _take_drawn(loop: Loop, drawn: ast.expr) -> None:
     """Take what a sampler draws an epoch for the records: the engine's rate comes from the length of the loader."""
     why = f"line {drawn.lineno}: num_samples counts for the records: {_RATE}"
     loop.notes.append(f"{why}.")
+    for one in loop.script.empties:
+        loop.refuse(
+            "noise", f"line {one.lineno}: batches without records get no noise, and how rare they are is not seen"
+        )
     try:
         count = loop.script.fold(drawn, partial(size_of, loop.script))
     except UnclearError:
@@ -193,6 +200,24 @@ def _is_lightning(script: Script, call: ast.Call) -> bool:
 def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) -> Loop:
     """A LightningModule: its Trainer loops, over a data module of Opacus or over the loader of the module."""
     script = loop.script
+    if (fit := _take_trainer(loop)) is None:
+        return loop
+    source = fit.get("datamodule") or fit.get("train_dataloaders")
+    if source is not None and script.is_call(source, "opacus.lightning.DPLightningDataModule"):
+        loop.ask("records batch_size", f"line {source.lineno}: of the data module nothing is seen")
+        loop.lower_holds = True
+        if not is_poisson:
+            loop.ask("batches", f"line {source.lineno}: the data module samples, make_private does not")
+        return loop
+    if source is None and "data_loader" not in said:
+        return asked(loop, UnclearError(loop.node, "no loader is given to make_private"))
+    is_private = source is None and _is_hooked(script, loop.node)
+    return from_loader(loop, source or said["data_loader"], is_poisson=is_private and is_poisson)
+
+
+def _take_trainer(loop: Loop) -> Mapping[str, ast.expr] | None:
+    """Take epochs, and what changes batches, from the one Trainer; the arguments of its fit(), or None if not found."""
+    script = loop.script
     try:
         fits = [one for one in script.calls if getattr(one.func, "attr", "") == "fit" and not _is_of_other(loop, one)]
         if len(fits) != 1 or script.attributes["automatic_optimization"]:
@@ -204,9 +229,10 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
             raise UnclearError(fits[0], why)
         loop.own = fits
         trainer = keywords(made, ())
-        fit = keywords(fits[0], ("model", "train_dataloaders", "val_dataloaders", "datamodule"))
+        fit = keywords(fits[0], _FITTED)
     except UnclearError as error:
-        return asked(loop, error)
+        asked(loop, error)
+        return None
     loop.take("epochs", trainer.get("max_epochs"))
     early = "max_steps max_time limit_train_batches overfit_batches callbacks fast_dev_run"
     loop.ask_where(trainer, "epochs", early, "may end the training early")
@@ -221,17 +247,28 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
     if "overfit_batches" in trainer:
         loop.ask_instead("records", f"line {trainer['overfit_batches'].lineno}: those of its few batches alone")
     loop.notes.append("On one device.")
-    source = fit.get("datamodule") or fit.get("train_dataloaders")
-    if source is not None and script.is_call(source, "opacus.lightning.DPLightningDataModule"):
-        loop.ask("records batch_size", f"line {source.lineno}: of the data module nothing is seen")
-        loop.lower_holds = True
-        if not is_poisson:
-            loop.ask("batches", f"line {source.lineno}: the data module samples, make_private does not")
-        return loop
-    if source is None and "data_loader" not in said:
-        return asked(loop, UnclearError(loop.node, "no loader is given to make_private"))
-    is_private = source is None and _is_hooked(script, loop.node)
-    return from_loader(loop, source or said["data_loader"], is_poisson=is_private and is_poisson)
+    return fit
+
+
+def _is_fitted(loop: Loop, call: ast.Call) -> bool:
+    """Whether a Trainer goes through what make_private returned, with the optimizer that it returned and no other."""
+    script, above = loop.script, loop.script.parent[call]
+    target = above.targets[0] if isinstance(above, ast.Assign) else None
+    hooks = [one for one in script.nodes if getattr(one, "name", "") == "configure_optimizers"]
+    values = [one.value for hook in hooks for one in walk(hook) if isinstance(one, ast.Return) and one.value]
+    if not isinstance(target, ast.Tuple) or len(values) != 1 or not last_name(values[0]):
+        return False
+    optimizer, private = target.elts[1], target.elts[-1]
+    try:
+        refuse_rebound(script, private, call)
+        refuse_rebound(script, optimizer, call)
+        fits = [keywords(one, _FITTED) for one in script.calls if last_name(one.func) == "fit"]
+        sources = [script.origin(one["train_dataloaders"]) for one in fits if "train_dataloaders" in one]
+        is_own = sources == [script.origin(private)] and not steps_of(script, script.origin(optimizer))
+    except UnclearError:
+        return False
+    loop.data.append(private)
+    return is_own and last_name(values[0]) == last_name(optimizer)
 
 
 def _trainer(script: Script, fit: ast.Call) -> ast.expr:
@@ -244,11 +281,11 @@ def _is_of_other(loop: Loop, fit: ast.Call) -> bool:
     """Whether fit() is given a module of the file of another class than the one that makes itself private."""
     script, owner = loop.script, loop.script.owner(loop.node)
     try:
-        made = script.resolve(keywords(fit, ("model", "train_dataloaders", "val_dataloaders", "datamodule"))["model"])
+        made = script.resolve(keywords(fit, _FITTED)["model"])
     except (UnclearError, KeyError):
         return False
     name = last_name(made.func) if isinstance(made, ast.Call) else ""
-    classes = [one.name for one in ast.walk(script.tree) if isinstance(one, ast.ClassDef)]
+    classes = [one.name for one in script.nodes if isinstance(one, ast.ClassDef)]
     return classes.count(name) == 1 and owner is not None and name != owner.name
 
 
@@ -257,7 +294,7 @@ def _is_hooked(script: Script, call: ast.AST) -> bool:
     above, owner = script.parent[call], script.owner(call)
     target = above.targets[0] if isinstance(above, ast.Assign) else None
     hooks = [one for one in getattr(owner, "body", ()) if getattr(one, "name", "") == "train_dataloader"]
-    values = [one.value for hook in hooks for one in ast.walk(hook) if isinstance(one, ast.Return) and one.value]
+    values = [one.value for hook in hooks for one in walk(hook) if isinstance(one, ast.Return) and one.value]
     if not isinstance(target, ast.Tuple) or len(values) != 1:
         return False
     try:

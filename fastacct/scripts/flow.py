@@ -1,7 +1,8 @@
 """Where private records go in a script: what is made of them, and what is found of all of them together.
 
 An expression has kinds: `data` (records as they are), `record` (what a model makes of each, or its gradient), `figure`
-(a loss or a statistic), `mean` (a figure along the axis of records), `extent` (a largest value, or which values occur).
+(a loss or a statistic), `mean` (a figure along the axis of records), `extent` (a largest value, or which values occur),
+`choice` (which of several figures is the best).
 Functions of the file, lists and fields are followed; a name stands for what may have been put into it before its use.
 """
 
@@ -14,25 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import Function, UnclearError, last_name, names_in, parts, value_of
+from fastacct.scripts.tree import Function, UnclearError, last_name, names_in, parts, value_of, walk
 
 Kinds = frozenset[str]
 _NONE: Final[Kinds] = frozenset()
+_WHAT: Final[Kinds] = frozenset({"data", "record", "figure"})
 _PLAIN: Final = (
     *("shape", "size", "dim", "ndim", "numel", "device", "dtype", "requires_grad", "columns", "column_names"),
-    *(
-        "len",
-        "range",
-        "isinstance",
-        "hasattr",
-        "type",
-        "id",
-        "format",
-        "features",
-        "classes",
-        "class_to_idx",
-        "input_dim",
-    ),
+    *("len", "range", "isinstance", "hasattr", "type", "id", "format", "features", "classes", "class_to_idx"),
+    "input_dim",
 )
 """Fields and functions that say nothing of single records, or what every script takes for public."""
 _FIGURES: Final = (
@@ -41,6 +32,9 @@ _FIGURES: Final = (
     *("bincount", "histc", "histogram", "value_counts", "Counter", "compute_class_weight", "compute_sample_weight"),
     *("accuracy_score", "f1_score", "roc_auc_score", "count", "count_nonzero", "item_counts"),
 )
+_PICKS: Final = ("min", "max", "sorted", "sort", "nsmallest", "nlargest")
+_PLACES: Final = ("argmin", "argmax", "argsort", "idxmin", "idxmax", "index", "heappop", "nsmallest", "nlargest")
+"""Functions that say which of several figures is the best."""
 _EXTENTS: Final = ("max", "min", "amax", "amin", "unique", "set", "nunique", "argmax_label")
 _LOSS: Final = re.compile(r"loss|criterion|cross_entropy|kl_div|nll", re.I)
 _SPLITS: Final = re.compile(r"split|^Subset$|^K?Fold$", re.I)
@@ -52,6 +46,7 @@ _MODEL: Final = re.compile(
     r"|tokenizer|device|key|rng|logger|writer|transforms?|criterion)\d*$",
     re.I,
 )
+_SETTINGS: Final = re.compile(r"^(?:config|cfg|conf|args|opts?|options|settings|hparams|hp|flags)$", re.I)
 _MODEL_METHODS: Final = (
     *("parameters", "state_dict", "train", "eval", "zero_grad", "step", "compile", "fit", "save_pretrained"),
     *("named_parameters", "load_state_dict", "get_weights", "set_weights", "make_private", "attach"),
@@ -70,7 +65,7 @@ class Flow:
         """Where elements are set: of counts, the labels that are counted."""
         self.fields: dict[str, list[ast.expr]] = {}
         self.models: set[str] = set()
-        for node in ast.walk(script.tree):
+        for node in script.nodes:
             self._note(node)
         self.memo: dict[ast.AST, Kinds] = {}
         self.open: set[ast.AST] = set()
@@ -93,6 +88,8 @@ class Flow:
             if isinstance(func, ast.Attribute):
                 if func.attr in _FILLS and (root := _root(func.value)):
                     self.filled.setdefault(root, []).extend((node, one) for one in node.args)
+                if func.attr.startswith("heap") and len(node.args) > 1 and (root := _root(node.args[0])):
+                    self.filled.setdefault(root, []).append((node, node.args[1]))
                 if func.attr in _MODEL_METHODS and last_name(func.value):
                     self.models.add(last_name(func.value))
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
@@ -116,7 +113,12 @@ class Flow:
                 self._seed(value, seen)
             return
         for one in names_in(node):
-            if self.script.qualified(one) or self.is_model(one.id) or one.id in self.defined:
+            if (
+                self.script.qualified(one)
+                or self.is_model(one.id)
+                or one.id in self.defined
+                or _SETTINGS.search(one.id)
+            ):
                 continue
             found = [*self.reaching(one)]
             if any(isinstance(value, ast.Constant) for value in found) or not found:
@@ -125,7 +127,7 @@ class Flow:
             self.roots.add(one.id)
             for value in found if (part := self._unpacked(one)) is None else [part]:
                 self._seed(value, seen)
-        for call in (one for one in ast.walk(node) if isinstance(one, ast.Call)):
+        for call in (one for one in walk(node) if isinstance(one, ast.Call)):
             for value in self._made(call):
                 self._seed(value, seen)
 
@@ -138,11 +140,11 @@ class Flow:
         ):
             return
         for function in self.defined.get(name, []) if len(self.script.uses[name]) == 1 else ():
-            found = [one.value for one in ast.walk(function) if isinstance(one, ast.Return)]
+            found = [one.value for one in walk(function) if isinstance(one, ast.Return)]
             yield from (one for one in found if one is not None and not isinstance(one, ast.Tuple))
         for item in self.defined.get("__getitem__", []):
             if getattr(self.script.owner(item), "name", "") == name:
-                for one in ast.walk(item):
+                for one in walk(item):
                     field = one.value if isinstance(one, ast.Subscript) else None
                     while isinstance(field, ast.Attribute) and last_name(field.value) != "self":
                         field = field.value  # self.frame.iloc[i]
@@ -202,7 +204,7 @@ class Flow:
         for one, place in rows:
             if place >= here and (value := value_of(self.script, one.node, use.id)) is not None:
                 loops = {*self._loops(one.node)} & around
-                if any(last is None or last not in [*ast.walk(loop)] for loop in loops):
+                if any(last is None or last not in [*walk(loop)] for loop in loops):
                     yield value
 
     def _arguments(self, parameter: ast.AST) -> Iterator[ast.expr]:
@@ -263,7 +265,8 @@ class Flow:
             return self._of_field(node)
         if isinstance(node, ast.Subscript):
             is_other = isinstance(node.slice, ast.Constant) and _OTHERS.search(str(node.slice.value))
-            return _NONE if is_other else self.kinds(node.value)
+            chosen = self.kinds(node.slice) & {"figure"}
+            return _NONE if is_other else self.kinds(node.value) | chosen
         if isinstance(node, ast.Call):
             return self._of_call(node)
         if isinstance(node, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
@@ -280,15 +283,21 @@ class Flow:
                 return given[one.node]
         if self._key(node) in self.seeds:
             return frozenset({"data"})
-        values = [*self.reaching(node), *(value for _, value in self.filled.get(node.id, ()))]
-        kinds = _NONE.union(*map(self.kinds, values))
-        if any({"data", "record"} & self.kinds(one) for one in self.counted.get(node.id, ())):
-            kinds |= {"figure"}
+        kinds = self.put(node)
+        if any(_WHAT & self.kinds(one) for one in self.counted.get(node.id, ())):
+            kinds |= {"figure"}  # counts of labels, and models under their loss
         for one in found:  # what is set where a figure decides
             test = self._decides(one.node)
             if test is not None and "figure" in self.kinds(test):
                 kinds |= {"figure"}
         return kinds
+
+    def put(self, node: ast.Name) -> Kinds:
+        """The kinds of what is put into a name, whatever it is called."""
+        part = self._unpacked(node)
+        values = [*self.reaching(node)] if part is None else [part]
+        values += [value for _, value in self.filled.get(node.id, ())]
+        return _NONE.union(*map(self.kinds, values))
 
     def _decides(self, node: ast.AST) -> ast.expr | None:
         """The condition that a binding is under."""
@@ -314,7 +323,7 @@ class Flow:
 
     def _is_before_noise(self, node: ast.Attribute) -> bool:
         """Whether the gradient of a batch is taken between backward() and the step that adds noise."""
-        calls = [one for one in ast.walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
+        calls = [one for one in walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
         lines = {name: [one.lineno for one in calls if last_name(one.func) == name] for name in ("backward", "step")}
         return any(one < node.lineno for one in lines["backward"]) and any(one > node.lineno for one in lines["step"])
 
@@ -326,6 +335,7 @@ class Flow:
         given = [*call.args, *(one.value for one in call.keywords)]
         if not whole and len(found := self.defined.get(name, [])) == 1 and len(self.given) < 4:
             return self._of_function(found[0], call)
+        given += [one.body for one in given if isinstance(one, ast.Lambda) and name in _PICKS]  # by a key
         kinds = _NONE.union(self.kinds(within), *map(self.kinds, given))
         if within is not None and name in ("train", "fit", "evaluate") and self.is_model(last_name(within)):
             kinds = _as(kinds | {"data"} if name != "evaluate" else kinds, "figure")  # what a trainer says of it
@@ -333,6 +343,8 @@ class Flow:
             return kinds & {"record", "mean"}  # an object that is made with them
         if _LOSS.search(name) and not self._is_single(call):
             return _as(kinds, "figure")
+        if "figure" in kinds and (name in _PLACES or (name in _PICKS and "key" in {one.arg for one in call.keywords})):
+            return kinds | {"choice"}
         if name in _FIGURES:
             is_mean = name in ("mean", "sum", "median", "average", "reduce_mean", "reduce_sum")
             is_kept = is_mean and _is_along_records(call, call.args[1:] if whole else call.args)
@@ -356,7 +368,7 @@ class Flow:
         every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
         self.given.append({**dict.fromkeys(every, _NONE), **given})
         try:
-            returns = (one for one in ast.walk(function) if isinstance(one, ast.Return | ast.Yield))
+            returns = (one for one in walk(function) if isinstance(one, ast.Return | ast.Yield))
             return _NONE.union(*(self.kinds(one.value) for one in returns if self.script.scope(one) is function))
         finally:
             self.given.pop()

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastacct.scripts.copies import copies
-from fastacct.scripts.flow import Flow
+from fastacct.scripts.flow import Flow, Kinds
 from fastacct.scripts.found import Loop
-from fastacct.scripts.tree import Function, UnclearError, last_name
+from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 
 _KEEPS: Final = (
     *("save", "save_pretrained", "save_model", "save_weights", "save_checkpoint", "save_state", "deepcopy", "dump"),
@@ -24,6 +24,7 @@ _RATE: Final = re.compile(r"\blr\b|_lr\b|learning_rate")
 _TRAINED: Final = re.compile(r"(?:model|net|network|params|optimizer|scheduler|sched)\d*$", re.I)
 _HARMLESS: Final = ("train", "eval", "print", "info", "debug", "warning", "log", "add_scalar", "set_postfix", "append")
 """Functions that may be given a model, or called of one, and leave it as it is."""
+_SHOWS: Final = (*_HARMLESS, "error", "exception", "set_description", "write", "title", "text", "annotate", "set_title")
 _FINITE: Final = re.compile(r"isnan|isfinite|isinf|is_nan")
 _WATCHES: Final = ("ModelCheckpoint", "EarlyStopping", "ReduceLROnPlateau")
 _ASIDE: Final = re.compile(r"val|test|eval|dev|holdout", re.I)
@@ -72,19 +73,21 @@ _CHOSEN: Final = "chooses by the records that are trained on, without noise"
 def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
     """Where a model is kept, or training ends or changes, by a figure of the private records."""
     script = loop.script
-    for node in ast.walk(script.tree):
+    for node in script.nodes:
         if isinstance(node, ast.If | ast.While) and not _FINITE.search(ast.unparse(node.test)):
             is_chosen = "figure" in flow.kinds(node.test) and any(_chooses(loop, flow, one) for one in _body(node))
             yield from [(node.test, _CHOSEN)] * is_chosen
         if isinstance(node, ast.IfExp) and "figure" in flow.kinds(node.test):
-            parts = [each for one in (node.body, node.orelse) for each in ast.walk(one)]
+            parts = [each for one in (node.body, node.orelse) for each in walk(one)]
             if any(flow.is_model(last_name(one)) or last_name(one) in _KEEPS for one in parts):
                 yield node, _CHOSEN
     for call in script.calls:
         name = last_name(call.func)
         given = [*call.args, *(one.value for one in call.keywords)]
-        if name in _LOADS and any("figure" in flow.kinds(one) for one in given):
+        if name in _LOADS and any("figure" in _kinds(flow, one) for one in given):
             yield call, _CHOSEN
+        elif name not in _SHOWS and any(_is_text(one) and "choice" in flow.kinds(one) for one in given):
+            yield call, _CHOSEN  # a file that is named by the best epoch
         elif name in ("max", "min", "sorted") and any(one.arg == "key" for one in call.keywords):
             if any("figure" in flow.kinds(one) and _has_models(flow, one) for one in call.args):
                 yield call, _CHOSEN
@@ -99,10 +102,23 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             yield call, "follows the records that are trained on, without noise"
         elif any(one.arg == "load_best_model_at_end" and getattr(one.value, "value", 1) for one in call.keywords):
             yield from ((one, _CHOSEN) for one in _evaluated(loop, flow))
-    for one in ast.walk(script.tree):
+    for one in script.nodes:
         if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load):
             is_chosen = _KEPT.search(ast.unparse(one.value)) is not None and "figure" in flow.kinds(one.slice)
             yield from [(one, _CHOSEN)] * is_chosen
+
+
+def _kinds(flow: Flow, node: ast.expr) -> Kinds:
+    """The kinds of an expression, also of a name that is that of a model."""
+    return flow.put(node) if isinstance(node, ast.Name) else flow.kinds(node)
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Whether an expression makes the name of a file."""
+    is_put = isinstance(node, ast.BinOp) and any(isinstance(getattr(one, "value", 0), str) for one in walk(node))
+    return (
+        is_put or isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and last_name(node.func) == "format")
+    )
 
 
 def _is_stopper(loop: Loop, call: ast.Call) -> bool:
@@ -142,7 +158,7 @@ def _chooses(loop: Loop, flow: Flow, node: ast.AST) -> bool:
         return last_name(node.func) in _KEEPS or (is_used and last_name(node.func) not in _HARMLESS)
     if isinstance(node, ast.Assign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        named = [one for one in ast.walk(node.value) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
+        named = [one for one in walk(node.value) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
         is_kept = isinstance(node.value, ast.Name | ast.Tuple) and any(flow.is_model(one.id) for one in named)
         is_field = any(isinstance(one, ast.Attribute) and last_name(one.value) != "self" for one in targets)
         return is_kept or is_field or any(_RATE.search(ast.unparse(one)) for one in targets)
@@ -155,26 +171,26 @@ def _is_around(loop: Loop, node: ast.AST) -> bool:
     while not isinstance(node, ast.Module | Function):
         node = script.parent[node]
         if isinstance(node, ast.For | ast.While):
-            called = {last_name(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
+            called = {last_name(one.func) for one in walk(node) if isinstance(one, ast.Call)}
             if called & {"backward", "step", "update", "apply_gradients", "fit", "train", "train_epoch", "train_step"}:
                 return True
-            if loop.body is not None and any(one is loop.body for one in ast.walk(node)):
+            if loop.body is not None and any(one is loop.body for one in walk(node)):
                 return True
             functions = [one for name in called for one in flow_functions(loop, name)]
-            if loop.body is not None and any(any(one is loop.body for one in ast.walk(each)) for each in functions):
+            if loop.body is not None and any(any(one is loop.body for one in walk(each)) for each in functions):
                 return True
     return False
 
 
 def flow_functions(loop: Loop, name: str) -> Iterator[ast.AST]:
     """Functions of the file that have a name."""
-    yield from (one for one in ast.walk(loop.script.tree) if isinstance(one, Function) and one.name == name)
+    yield from (one for one in loop.script.nodes if isinstance(one, Function) and one.name == name)
 
 
 def _has_models(flow: Flow, node: ast.expr) -> bool:
     """Whether models are put into a list."""
     values = [value for _, value in flow.filled.get(last_name(node), ())]
-    parts = [one for value in values for one in ast.walk(value)]
+    parts = [one for value in values for one in walk(value)]
     return any(flow.is_model(last_name(one)) or last_name(one) in _KEEPS for one in parts)
 
 
@@ -211,7 +227,7 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             "figure" in flow.kinds(one) for one in given
         ):
             yield call, why
-    for node in ast.walk(script.tree):
+    for node in script.nodes:
         above = script.parent.get(node)
         if isinstance(node, ast.Subscript) and isinstance(above, ast.BinOp) and "record" in flow.kinds(above):
             is_weight = "figure" in flow.kinds(node.value) and bool({"data", "record"} & flow.kinds(node.slice))
@@ -228,7 +244,7 @@ def _is_of_one(loop: Loop, node: ast.BinOp) -> bool:
     """Whether an item of a data set is scaled by what is found of itself, and of no field."""
     function = loop.script.above(node, ast.FunctionDef)
     is_item = function is not None and function.name == "__getitem__"
-    return is_item and not any(isinstance(one, ast.Name) and one.id == "self" for one in ast.walk(node.right))
+    return is_item and not any(isinstance(one, ast.Name) and one.id == "self" for one in walk(node.right))
 
 
 def _is_records(loop: Loop, flow: Flow, node: ast.expr) -> bool:
@@ -240,7 +256,7 @@ def _is_records(loop: Loop, flow: Flow, node: ast.expr) -> bool:
         return loop.body is None or loop.body not in [*_parents(loop, node)]
     lambdas = [one for one in _parents(loop, node) if isinstance(one, ast.Lambda)]
     names = {one.arg for each in lambdas for one in each.args.args}
-    return any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node))
+    return any(isinstance(one, ast.Name) and one.id in names for one in walk(node))
 
 
 def _parents(loop: Loop, node: ast.AST) -> Iterator[ast.AST]:

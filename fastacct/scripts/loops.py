@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Final
 
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import ElsewhereError, UnclearError
+from fastacct.scripts.tree import ElsewhereError, UnclearError, walk
 
 _WRAPPERS: Final = ("builtins.enumerate", "tqdm.", "rich.progress.track")
+_SIZE: Final = re.compile(
+    r"len\((\w+)(?:\['\w+'\]|\[\d\])?\)|(\w+)(?:\['\w+'\]|\[\d\])?\.(?:shape\[0\]|size\(0\)|numel\(\)|size\(\)\[0\])"
+)
+"""How many records a batch has."""
 _HIDES: Final = ("contextlib.suppress", "pytest.raises")
 _ENDS: Final = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit")
 
@@ -63,26 +68,42 @@ def passes(script: Script, loop: ast.For) -> int:
 
 
 def iterated(script: Script, node: ast.expr) -> ast.expr:
-    """What a loop goes through, without enumerate() and progress bars."""
-    while isinstance(node, ast.Call) and node.args:
-        name = script.qualified(node.func)
-        if (
-            not name.startswith(_WRAPPERS)
-            or name.endswith("trange")
-            or any(one.arg == "total" for one in node.keywords)
-        ):
-            break
-        node = node.args[0]
-    return node
+    """What a loop goes through, without enumerate() and progress bars, also one that has a name: bar = tqdm(loader)."""
+    while True:
+        found = script.lookup(node.id, node)[1] if isinstance(node, ast.Name) else []
+        made = found[0].value if len(found) == 1 and found[0].kind in ("value", "with") else node
+        name = script.qualified(made.func) if isinstance(made, ast.Call) and made.args else ""
+        is_spent = made is not node and name == "builtins.enumerate"  # after one round
+        if not isinstance(made, ast.Call) or not name.startswith(_WRAPPERS) or name.endswith("trange") or is_spent:
+            return node
+        node = made.args[0]
 
 
 def _refuse_jumps(script: Script, loop: ast.For) -> None:
     """A loop that may be left, or in which a round may be skipped."""
-    for one in ast.walk(loop):
+    for one in walk(loop):
         jumps = isinstance(one, ast.Break | ast.Continue) and _loop_of(script, one) is loop
+        above = script.parent.get(one)
+        if isinstance(one, ast.Continue) and isinstance(above, ast.If) and one in above.body and jumps:
+            jumps = not is_empty(loop, above.test) or bool(script.uses["BatchMemoryManager"])  # which counts each step
+            script.empties += [above] * (not jumps)
         is_return = isinstance(one, ast.Return | ast.Yield | ast.YieldFrom) and script.scope(one) is script.scope(loop)
         if jumps or is_return or script.is_call(one, *_ENDS):
             raise UnclearError(one, "the loop may be left, or a round skipped")
+
+
+def is_empty(loop: ast.For, test: ast.expr) -> bool:
+    """Whether a condition holds for batches without records, and for no others: len(x) == 0, not len(x)."""
+    size: ast.expr = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+    if isinstance(test, ast.Compare):
+        size = test.left
+        if ast.unparse(test).removeprefix(ast.unparse(size)) not in (" == 0", " < 1", " <= 0"):
+            return False
+    elif size is test:
+        return False
+    found = _SIZE.fullmatch(ast.unparse(size))
+    batch = found and (found[1] or found[2])
+    return any(isinstance(one, ast.Name) and one.id == batch for one in walk(loop.target))
 
 
 def _hides_errors(script: Script, node: ast.AST) -> bool:
@@ -114,7 +135,7 @@ def _refuse_branch(script: Script, branch: ast.If, is_body: bool) -> None:
 def _refuse_returns(script: Script, scope: ast.AST, node: ast.AST) -> None:
     """A function that may be left before it comes to a node, or that makes a generator."""
     line = getattr(node, "lineno", 1)
-    for one in ast.walk(scope):
+    for one in walk(scope):
         is_earlier = getattr(one, "lineno", line) < line and script.scope(one) is scope
         is_end = isinstance(one, ast.Return) or script.is_call(one, *_ENDS)
         is_generator = isinstance(one, ast.Yield | ast.YieldFrom) and script.scope(one) is scope

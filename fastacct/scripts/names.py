@@ -25,6 +25,7 @@ from fastacct.scripts.tree import (
     methods_of,
     number_of,
     option_of,
+    walk,
 )
 
 Key = tuple[object, ...]
@@ -55,6 +56,8 @@ class Script(Tree):
         super().__init__(text)
         self.flags: dict[str, bool] = {}
         """Flags of the script's own command line that a private loop needs, other than their defaults."""
+        self.empties: list[ast.If] = []
+        """Where batches without records are left out."""
 
     # -- what an expression stands for -------------------------------------------------------------------------------
 
@@ -148,7 +151,7 @@ class Script(Tree):
         if is_method and isinstance(owner, ast.ClassDef) and {*map(self.qualified, owner.bases)} - _PLAIN_BASES:
             raise ElsewhereError(function, f"{owner.name}.{name} may be called from elsewhere")
         used: list[ast.expr] = [*(self.attributes[name] if is_method else self.uses[name])]
-        same = [one for one in ast.walk(self.tree) if isinstance(one, Function | ast.ClassDef) and one.name == name]
+        same = [one for one in self.nodes if isinstance(one, Function | ast.ClassDef) and one.name == name]
         if not used:
             raise ElsewhereError(function, f"nothing in this file calls {name}")
         above = self.parent[used[0]]
@@ -163,8 +166,8 @@ class Script(Tree):
     def returned(self, call: ast.Call) -> ast.expr:
         """What a function or a method of the file returns, where it has one return."""
         name = last_name(call.func)
-        found = [one for one in ast.walk(self.tree) if isinstance(one, ast.FunctionDef) and one.name == name]
-        values = [one for function in found for one in ast.walk(function) if isinstance(one, ast.Return)]
+        found = [one for one in self.nodes if isinstance(one, ast.FunctionDef) and one.name == name]
+        values = [one for function in found for one in walk(function) if isinstance(one, ast.Return)]
         is_one = len(found) == len(values) == 1 and not found[0].decorator_list
         if not is_one or (value := values[0].value) is None:
             raise UnclearError(call, f"what {name}() returns cannot be told")
@@ -248,6 +251,8 @@ class Script(Tree):
     def _given_away(self, node: ast.expr) -> Iterator[ast.AST]:
         """Where an object is given to functions that are not seen, and may change it."""
         for use in self.uses[node.id] if isinstance(node, ast.Name) and node.id != "self" else ():
+            if self.lookup(use.id, use)[0] is not self.lookup(use.id, node)[0]:
+                continue  # another name that is spelled the same
             above = self.parent[use]
             call = self.parent[above] if isinstance(above, ast.keyword) else above
             if not isinstance(call, ast.Call) or call.func is use:
@@ -268,12 +273,8 @@ class Script(Tree):
         """The value of a field that a class gives itself."""
         allowed = {"dataclass", "dataclasses.dataclass", ""}
         words = {self.qualified(getattr(one, "func", one)) for one in owner.decorator_list}
-        if (
-            owner.bases
-            or owner.keywords
-            or words - allowed
-            or methods_of(owner) & {"__post_init__", "__getattribute__"}
-        ):
+        is_own = methods_of(owner) & {"__post_init__", "__getattribute__"}
+        if owner.bases or owner.keywords or words - allowed or is_own:
             raise UnclearError(owner, f"{owner.name}.{name} may be set elsewhere")
         found = [one for one in self.bindings[owner].get(name, []) if one.kind == "value" and one.value is not None]
         if len(self.bindings[owner].get(name, [])) != 1 or not found:

@@ -8,14 +8,21 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import UnclearError, last_name
+from fastacct.scripts.tree import UnclearError, last_name, walk
 
 _DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
 _GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas)(?:_|\d|$)|^diffs?$", re.I)
 _TEXT: Final = (
-    re.compile(r"(?:randn(?:_like)?|normal_?|Normal|gauss|[Ll]aplace)\s*\("),
-    re.compile(r"[cC]lip|norm|clamp|\bm(?:in|ax)\("),
-    re.compile(r"grad|jacobian|updates|deltas|diff|norm\("),
+    re.compile(
+        r"(?:randn(?<!Parameter\(torch\.randn)(?:_like)?|normal(?<!init\.normal)(?<!weight\.normal)(?<!weight\.data\.normal)"
+        r"(?<!trunc_normal)(?<!kaiming_normal)(?<!xavier_normal)_?|Normal|gauss|[Ll]aplace)\s*\("
+    ),
+    re.compile(r"[cC]lip|norm(?!al)|clamp|m(?:in|ax)(?:imum)?\(|where\("),
+    re.compile(
+        r"grad(?<![a-zA-Z]grad)(?<!requires_grad)(?<!no_grad)(?<!enable_grad)(?:s|ients?)?(?![a-zA-Z])(?!_checkpoint)"
+        r"|jac(?:rev|obian)|updates(?<![a-zA-Z]updates)|deltas(?<![a-zA-Z]deltas)|diffs?\b(?<![.\w]diff)(?<![.\w]diffs)"
+        r"|norm\((?s:.{0,200}?)(?:axis|dim)|_weights\(\)|parameters\(\)|state_dict\(\)|trainable_"
+    ),
 )
 """What stands in every script that adds noise to clipped gradients."""
 _OF_MODEL: Final = re.compile(r"\.(?:parameters|state_dict|get_weights)\(\)|\.trainable_(?:variables|weights)")
@@ -39,6 +46,10 @@ _LIBRARIES: Final = (
     r"|tensorflow_privacy|jax_privacy|tensorflow_federated\.(?=[\w.]*(?:dp_aggregator|DifferentiallyPrivate))"
 )
 _WORDS: Final = re.compile(rf"\b(?:{_LIBRARIES})\b|(?:PrivacyEngine|GradSampleModule|DPDataLoader|DPOptimizer)\w*\(")
+_ROOTS: Final = {one[0] for one in map(re.compile(r"\w+").match, _LIBRARIES.split("|")) if one} - {"diff"} | {
+    *("PrivacyEngine", "GradSampleModule", "DPDataLoader", "DPOptimizer")
+}
+"""Words of which one stands wherever those of a library do."""
 _SINGLE: Final = re.compile(r"\.grad_sample\b|per_?(?:example|sample)_?grad|vmap\(\s*(?:\w+\.)*(?:value_and_)?grad\(")
 """Gradients of single records."""
 _NAMED: Final = re.compile(r"clip", re.I)
@@ -57,11 +68,17 @@ _AROUND: Final = re.compile(
 def is_worth_reading(text: str) -> bool:
     """Whether a script may add noise to clipped gradients by itself, or by a library that is not known."""
     low = text.lower()
-    if (_SINGLE.search(text) or (_EACH.search(text) and _BACK.search(text))) and _CLIPPED.search(text):
+    is_each = _SINGLE.search(text) or (_BACK.search(text) and _EACH.search(text))
+    if is_each and _CLIPPED.search(text):
         return True
-    if _WORDS.search(text) or all(one.search(low) for one in _GIVEN):
+    if any(word in text for word in _ROOTS) and _WORDS.search(text):
         return True
-    return all(one.search(text) for one in _TEXT) or _SCALED.search(low) is not None
+    if not any(word in low for word in ("noise", "sigma", "norm", "rand", "gauss", "laplace", "target_eps")):
+        return False
+    is_drawn = any(word in low for word in ("randn", "normal", "gauss", "laplace"))
+    if all(one.search(low) for one in _GIVEN) or (is_drawn and all(one.search(text) for one in _TEXT)):
+        return True
+    return ("noise" in low or "sigma" in low) and _SCALED.search(low) is not None
 
 
 def library(script: Script, call: ast.Call) -> str:
@@ -94,9 +111,9 @@ def alone(script: Script) -> ast.AST | None:
     for one in script.calls:
         if flow.bounds(one) and (inner := script.above(one, ast.For)) is not None:
             outer = script.above(script.parent[inner], ast.For)
-            batch = {each.id for each in ast.walk(outer.target) if isinstance(each, ast.Name)} if outer else set()
-            called = {last_name(each.func) for each in ast.walk(inner) if isinstance(each, ast.Call)}
-            if batch & {last_name(each) for each in ast.walk(inner.iter)} and called & {"grad", "backward"}:
+            batch = {each.id for each in walk(outer.target) if isinstance(each, ast.Name)} if outer else set()
+            called = {last_name(each.func) for each in walk(inner) if isinstance(each, ast.Call)}
+            if batch & {last_name(each) for each in walk(inner.iter)} and called & {"grad", "backward"}:
                 return one
     return None
 
@@ -127,9 +144,11 @@ class _Flow:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.keys: dict[ast.AST, Key] = {}
+        self.named: dict[ast.AST, tuple[bool, list[Key]]] = {}
+        """Of an expression, whether it is gradients by itself, and the names in it."""
         self.gradients: set[Key] = set()
         self.noises: set[Key] = set()
-        nodes = [*ast.walk(script.tree)]
+        nodes = script.nodes
         self.defined = {one.name: one for one in nodes if isinstance(one, ast.FunctionDef)}
         links = [(self._key(name), value) for one in nodes for name, value in self._links(one)]
         size = -1
@@ -149,16 +168,15 @@ class _Flow:
 
     def is_gradient(self, node: ast.AST) -> bool:
         """Whether gradients go into an expression."""
-        for one in ast.walk(node):
-            name = last_name(one)
-            is_other = name == "diff" and isinstance(one, ast.Attribute)  # numpy.diff
-            if name and not is_other and (_GRADIENT.search(name) or self._key(one) in self.gradients):
-                return True
-            if isinstance(one, ast.Call) and last_name(one.func) in _BOUNDING and _ROWS.search(ast.unparse(one)):
-                return True  # what is scaled to a norm, row by row
-            if isinstance(one, ast.ListComp | ast.GeneratorExp | ast.DictComp) and _is_change(one):
-                return True
-        return False
+        if node not in self.named:
+            found = [one for one in walk(node) if last_name(one)]
+            own = any(_GRADIENT.search(last_name(one)) and not _is_method(one) for one in found)
+            self.named[node] = (
+                own or any(map(_is_scaled, walk(node))),
+                [self._key(one) for one in found if not _is_method(one)],
+            )
+        is_sure, keys = self.named[node]
+        return is_sure or not self.gradients.isdisjoint(keys)
 
     def is_noise(self, node: ast.AST | None) -> bool:
         """Whether an expression is noise, scaled or of another shape; what a network makes of it is none."""
@@ -188,7 +206,7 @@ class _Flow:
     def sum(self) -> ast.AST | None:
         """The sum of gradients and noise; of several, one into which noise is drawn."""
         found: list[ast.AST] = []
-        for node in ast.walk(self.script.tree):
+        for node in self.script.nodes:
             parts: list[ast.expr] = []
             if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Add):
                 parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.target, node.value]
@@ -205,7 +223,7 @@ class _Flow:
     def _is_fresh(self, noise: ast.expr, node: ast.AST) -> bool:
         """Whether noise is drawn where it is added, and is no parameter that began at random."""
         scope, is_looped = self.script.scope(node), self.script.in_loop(node, self.script.scope(node))
-        for one in ast.walk(noise):
+        for one in walk(noise):
             if isinstance(one, ast.Call) and self.is_noise(one):
                 return True
             home, found = self.script.lookup(one.id, one) if isinstance(one, ast.Name) else (None, [])
@@ -219,7 +237,7 @@ class _Flow:
         if isinstance(node, ast.Assign):
             targets = [one for target in node.targets for one in _leaves(target)]
             is_moved = isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add | ast.Sub)
-            if not is_moved or not {*map(last_name, targets)} & {last_name(one) for one in ast.walk(node.value)}:
+            if not is_moved or not {*map(last_name, targets)} & {last_name(one) for one in walk(node.value)}:
                 yield from ((one, node.value) for one in targets)
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             yield node.target, node.value
@@ -258,6 +276,18 @@ class _Flow:
                 yield from ((each, other) for each in one.args.args for other in call.args if other is not one)
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend"):
             yield from ((call.func.value, one) for one in call.args)
+
+
+def _is_method(node: ast.AST) -> bool:
+    """Whether a name is numpy.diff, or that of another module."""
+    return last_name(node) == "diff" and isinstance(node, ast.Attribute)
+
+
+def _is_scaled(node: ast.AST) -> bool:
+    """Whether rows are scaled to a norm here, or the parameters of two models subtracted."""
+    if isinstance(node, ast.Call) and last_name(node.func) in _BOUNDING and _ROWS.search(ast.unparse(node)):
+        return True
+    return isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and _is_change(node)
 
 
 def _is_change(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Final
 
 from fastacct.loaders import loader_guide
@@ -10,8 +11,9 @@ from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import tf_pipeline
-from fastacct.scripts.tree import UnclearError, keywords
+from fastacct.scripts.tree import UnclearError, keywords, last_name, walk
 
+_PARAMETERS: Final = re.compile(r"param|state|weights|variables|theta|model")
 _FIT: Final = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split")
 _CYCLIC: Final = ("sampling_prob", "iterations", "truncated_batch_size", "cycle_length", "partition_type")
 
@@ -187,7 +189,7 @@ def _several_passes(script: Script, call: ast.Call) -> str:
     made = script.parent[call]
     if isinstance(made, ast.Assign):
         names = {one.id for one in made.targets if isinstance(one, ast.Name)}
-        used = [one for one in ast.walk(script.tree) if isinstance(one, ast.Name) and one.id in names]
+        used = [one for one in script.nodes if isinstance(one, ast.Name) and one.id in names]
         if any(one not in made.targets and not _draws(script.parent[one]) for one in used):
             return "what becomes of the strategy cannot be told"
     for one in drawn:
@@ -196,7 +198,7 @@ def _several_passes(script: Script, call: ast.Call) -> str:
             over = script.parent[over]
         if not isinstance(over, ast.For):
             return "how often its batches are gone through cannot be told"
-        if any(isinstance(inner, ast.For | ast.While) for inner in ast.walk(over) if inner is not over):
+        if any(isinstance(inner, ast.For | ast.While) for inner in walk(over) if inner is not over):
             return "a loop inside may take several steps with one batch"
         if why := is_single(script, over):
             return why
@@ -239,8 +241,27 @@ def optax(loop: Loop, call: ast.Call) -> Loop:
     except UnclearError as error:
         loop.ask("noise_multiplier", error)
     loop.ask("batches records batch_size epochs", f"line {call.lineno}: Optax does not draw the batches")
+    if (whole := _of_batch(loop.script)) is not None:
+        loop.ask("noise", f"line {whole.lineno}: a gradient of a whole batch, where Optax clips one of each record")
     loop.take_delta()
     return loop
+
+
+def _of_batch(script: Script) -> ast.Call | None:
+    """A gradient in JAX, in a file in which no function that finds one is mapped over records."""
+    found = [one for one in script.calls if script.qualified(one.func) in ("jax.grad", "jax.value_and_grad")]
+    each = any(last_name(one.func) in ("jacrev", "jacfwd", "jacobian") for one in script.calls)
+    for one in (*script.attributes["vmap"], *script.uses["vmap"]):
+        call = script.parent[one]
+        mapped = call.args[0] if isinstance(call, ast.Call) and call.func is one and call.args else None
+        bound = script.lookup(last_name(mapped), mapped)[1] if isinstance(mapped, ast.Name) else []
+        here: list[ast.AST | None] = [row.node for row in bound if row.kind in ("value", "other")] or [mapped]
+        is_seen = mapped is not None and (bool(bound) or not isinstance(mapped, ast.Name | ast.Attribute))
+        outer = script.parent[call]
+        given = outer.args if isinstance(outer, ast.Call) and outer.func is call else []
+        is_other = bool(given) and not _PARAMETERS.search(" ".join(map(ast.unparse, given)))  # an augmentation
+        each |= (not is_seen and not is_other) or any("grad" in ast.unparse(row) for row in here if row is not None)
+    return found[0] if found and not each else None
 
 
 # -- Flower ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
 from fastacct.scripts.loops import iterated
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import Binding, UnclearError, last_name
+from fastacct.scripts.tree import Binding, UnclearError, last_name, walk
 
 _TRAINERS: Final = ("transformers.", "trl.", "sentence_transformers.")
 _FITTED: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
@@ -53,7 +53,7 @@ def _steps(loop: Loop) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
 
 def _is_own(loop: Loop, step: ast.Attribute) -> bool:
     """Whether a step is that of a loop that adds the noise by itself."""
-    return loop.framework == "by hand" and loop.body is not None and step in [*ast.walk(loop.body)]
+    return loop.framework == "by hand" and loop.body is not None and step in [*walk(loop.body)]
 
 
 def _looped(script: Script, node: ast.AST) -> ast.expr | None:
@@ -162,9 +162,9 @@ def _is_plain(script: Script, step: ast.Attribute) -> bool:
         made = []
     if whole is not step.value:  # an element of a list, or of a dictionary
         same = ast.unparse(step.value)
-        stores = [one for one in ast.walk(script.tree) if isinstance(one, ast.Assign)]
+        stores = [one for one in script.nodes if isinstance(one, ast.Assign)]
         made += [one.value for one in stores if any(ast.unparse(target) == same for target in one.targets)]
-        made = [part for one in made for part in ast.walk(one) if isinstance(part, ast.Call)]
+        made = [part for one in made for part in walk(one) if isinstance(part, ast.Call)]
     names = [script.qualified(one.func) for one in made if isinstance(one, ast.Call)]
     plain = [one for one in names if one.startswith("torch.optim.")]
     if not plain or any(one.startswith("torch.optim.lr_scheduler.") for one in plain):

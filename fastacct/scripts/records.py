@@ -8,21 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop
+from fastacct.scripts.mixing import combining
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import LOADER
 from fastacct.scripts.sums import Sums
-from fastacct.scripts.tree import Function, UnclearError, last_name
+from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 
-_MIXING: Final = re.compile(
-    r"mix_?up|cut_?mix|batch_?norm|batch_?renorm|contrastive|nt_?xent|info_?nce|sup_?con|simclr|triplet|center_?loss"
-    r"|barlow|vicreg|multiplenegatives|mosaic",
-    re.I,
-)
-"""Names of layers, losses and transformations that combine records."""
-_REPLACED: Final = ("fix", "fix_and_validate", "convert_batchnorm_modules")
-"""Functions of Opacus that put other layers in the place of those that combine records; it refuses the latter."""
-_MODELS: Final = re.compile(r"(?:tensorflow\.)?keras\.applications\.(?!.*(?:VGG|vgg))")
-"""Models of Keras that normalise by batches."""
 _STEPS: Final = ("forward", "call", "__call__", "training_step", "train_step", "compute_loss")
 _JOINS: Final = ("cat", "concat", "concatenate", "vstack", "row_stack", "append")
 _PUT_TOGETHER: Final = ("ConcatDataset", "ChainDataset", "concatenate_datasets", *_JOINS)
@@ -43,17 +34,7 @@ _SPREADS: Final = ("std", "var", "reduce_std", "reduce_variance")
 _PAIRED: Final = re.compile(r"unsqueeze\(0\)|\[None[,\]]"), re.compile(r"unsqueeze\(1\)|\[:, None")
 _PRODUCTS: Final = ("mm", "matmul", "dot", "cdist", "einsum")
 _PLAIN: Final = (
-    "shape",
-    "size",
-    "dim",
-    "ndim",
-    "numel",
-    "device",
-    "dtype",
-    "argmax",
-    "item",
-    "tolist",
-    "requires_grad",
+    *("shape", "size", "dim", "ndim", "numel", "device", "dtype", "argmax", "item", "tolist", "requires_grad"),
 )
 """Fields and methods whose results say nothing of records one by one."""
 _TURNED: Final = re.compile(r"\.(?:T|mT|t\(\)|transpose\((?:0, 1|1, 0)\)|permute\(1, 0\))$")
@@ -63,7 +44,7 @@ _AXES: Final = ("dim", "axis", "dims", "axes")
 def ask_where_records_mix(loop: Loop) -> None:
     """Ask where a record counts more than once in a batch; give no number where it changes gradients of others."""
     script = loop.script
-    if (node := _combining(loop)) is not None:
+    if (node := combining(loop)) is not None:
         text = f"{ast.unparse(node)[:60]} combines records: each changes the gradients of others"
         loop.asks["one example"] = f"line {getattr(node, 'lineno', 1)}: {text}"
     for node, how in _found(script, [*([loop.body] if loop.body is not None else []), *loop.more]):
@@ -103,12 +84,12 @@ def _repeated(script: Script, loader: ast.Call) -> ast.expr | None:
         if node in seen:
             return node  # made of itself
         seen.add(node)
-        parts = [each.elts for each in ast.walk(node) if isinstance(each, ast.List | ast.Tuple)]
+        parts = [each.elts for each in walk(node) if isinstance(each, ast.List | ast.Tuple)]
         if isinstance(node, ast.Call) and last_name(node.func) in _PUT_TOGETHER:
             whole += [one for one in node.args if isinstance(one, ast.Name)]
             if any(len({*map(ast.unparse, one)}) < len(one) for one in parts):
                 return node
-        for one in ast.walk(node):
+        for one in walk(node):
             sides = [one.left, one.right] if isinstance(one, ast.BinOp) else []
             kinds = (ast.List, ast.ListComp)
             lists = [each for each in sides if isinstance(each, kinds) or script.is_call(each, "builtins.list")]
@@ -121,34 +102,18 @@ def _repeated(script: Script, loader: ast.Call) -> ast.expr | None:
 
 def _counted_again(script: Script) -> ast.AST | None:
     """A data set of the file that has an item for several indices."""
-    items = (one for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef) and one.name == "__getitem__")
+    items = (one for one in script.nodes if isinstance(one, ast.FunctionDef) and one.name == "__getitem__")
     for item in items:
-        for one in ast.walk(item):
+        for one in walk(item):
             is_part = isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod | ast.FloorDiv)
             if is_part and isinstance(one, ast.BinOp) and last_name(one.left) in _names(item.args):
                 return one
     return None
 
 
-def _combining(loop: Loop) -> ast.AST | None:
-    """A layer, a loss or a transformation that combines records, by its name."""
-    script = loop.script
-    names = (name for name in (*script.attributes, *script.uses) if _MIXING.search(name) and name not in _REPLACED)
-    for name in names:
-        if "norm" in name.lower() and loop.framework == "opacus" and any(map(script.attributes.get, _REPLACED)):
-            continue
-        for one in (*script.attributes[name], *script.uses[name]):
-            above = script.parent[one]
-            call = script.parent[above] if isinstance(above, ast.keyword) else above
-            is_named = isinstance(call, ast.Call) and (call.func is one or name[:1].isupper())
-            if (is_named and not script.is_call(call, "builtins.isinstance")) or isinstance(above, ast.ClassDef):
-                return one
-    return next((one for one in script.calls if _MODELS.match(script.qualified(one.func))), None)
-
-
 def _found(script: Script, bodies: Sequence[ast.For]) -> Iterator[tuple[ast.AST, str]]:
     """What copies or mixes records: in a loop over batches, in what it calls, in models and in collate functions."""
-    functions = [one for one in ast.walk(script.tree) if isinstance(one, Function)]
+    functions = [one for one in script.nodes if isinstance(one, Function)]
     places: list[tuple[ast.AST, bool]] = [(one, False) for one in bodies]
     places += [(one, False) for one in functions if one.name in _STEPS]
     for call in script.calls:
@@ -187,13 +152,13 @@ class _Region:
     def __init__(self, script: Script, node: ast.AST, is_collate: bool) -> None:
         self.script, self.node, self.is_collate = script, node, is_collate
         if isinstance(node, ast.For):
-            self.names = {one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)}
+            self.names = {one.id for one in walk(node.target) if isinstance(one, ast.Name)}
         elif isinstance(node, ast.Lambda | Function):
             self.names = _names(node.args)
         self.orders: set[str] = set()
         self.statistics: set[str] = set()
         self.losses: set[str] = set()
-        self.nodes = [*ast.walk(node)]
+        self.nodes = [*walk(node)]
         size = -1
         while size != (size := len(self.names)):
             for one in self.nodes:
@@ -205,11 +170,11 @@ class _Region:
         """Names that are set to something that holds records, or to an order of them."""
         value = getattr(node, "iter" if isinstance(node, ast.For | ast.comprehension) else "value", None)
         targets = getattr(node, "targets", [getattr(node, "target", None)])
-        names = {one.id for each in targets if each is not None for one in ast.walk(each) if isinstance(one, ast.Name)}
+        names = {one.id for each in targets if each is not None for one in walk(each) if isinstance(one, ast.Name)}
         if isinstance(value, ast.expr) and names:
             self.names |= names if self.holds(value) else set()
             self.orders |= names if isinstance(value, ast.Call) and last_name(value.func) in _ORDERS else set()
-            self.statistics |= names if any(map(self._is_statistic, ast.walk(value))) else set()
+            self.statistics |= names if any(map(self._is_statistic, walk(value))) else set()
             self.losses |= names if _LOSS.search(ast.unparse(value)) else set()
 
     def holds(self, node: ast.AST | None) -> bool:
@@ -230,7 +195,7 @@ class _Region:
             if isinstance(node, ast.Call):
                 how = self._called(node)
             elif isinstance(node, ast.Subscript) and self.holds(node.value):
-                names = {last_name(one) for one in ast.walk(node.slice)}
+                names = {last_name(one) for one in walk(node.slice)}
                 how = "copies" if names & {*_COPIES} else ""
                 how = "mixes" if names & {*self.orders, *_ORDERS} or ast.unparse(node.slice) == "::-1" else how
             elif isinstance(node, ast.BinOp):
@@ -272,7 +237,7 @@ class _Region:
 
     def _is_record(self, node: ast.expr) -> bool:
         """Whether records go into a list, and not their losses."""
-        is_loss = self.sums.is_summed(node) or any(last_name(one) in self.losses for one in ast.walk(node))
+        is_loss = self.sums.is_summed(node) or any(last_name(one) in self.losses for one in walk(node))
         return self.holds(node) and not is_loss
 
     def _called(self, call: ast.Call) -> str:
@@ -326,7 +291,7 @@ class _Region:
             return sum(isinstance(one, ast.Starred) and self.holds(one) for one in node.elts) > 1
         if isinstance(node, ast.AugAssign):
             return isinstance(node.op, ast.Mult) or (isinstance(node.op, ast.Add) and self.holds(node.value))
-        calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)] if isinstance(node, ast.For) else []
+        calls = [one for one in walk(node) if isinstance(one, ast.Call)] if isinstance(node, ast.For) else []
         added = [
             ast.unparse(one.func) for one in calls if last_name(one.func) in ("append", "extend") and self.holds(one)
         ]
@@ -343,7 +308,7 @@ class _Region:
             return ""
         is_less = isinstance(node.op, ast.Sub) and not self.sums.is_summed(node.left)  # a loss less a loss is a loss
         is_scaled = is_less or isinstance(node.op, ast.Div)
-        of_all = (one for one in ast.walk(node.right) if self._is_statistic(one) or last_name(one) in self.statistics)
+        of_all = (one for one in walk(node.right) if self._is_statistic(one) or last_name(one) in self.statistics)
         return "mixes" if (is_scaled and any(of_all)) or _are_paired(node.left, node.right) else ""
 
     def _is_statistic(self, node: ast.AST) -> bool:
@@ -371,7 +336,7 @@ def _crosses(pattern: ast.expr) -> bool:
 
 
 def _names(given: ast.arguments) -> set[str]:
-    return {one.arg for one in ast.walk(given) if isinstance(one, ast.arg)} - {"self", "cls"}
+    return {one.arg for one in walk(given) if isinstance(one, ast.arg)} - {"self", "cls"}
 
 
 def _is_whole(right: ast.expr, left: ast.expr) -> bool:
@@ -393,7 +358,4 @@ def _axis(call: ast.Call, places: Iterable[ast.expr], default: int | None = 0) -
 
 def _is_turned(node: ast.AST) -> bool:
     """Whether a matrix is turned, so that records meet records."""
-    return (
-        re.search(r"\.(?:T|mT|t\(\)|transpose\(0, 1\)|transpose\(1, 0\)|permute\(1, 0\))$", ast.unparse(node))
-        is not None
-    )
+    return _TURNED.search(ast.unparse(node)) is not None

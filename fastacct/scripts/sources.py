@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -17,6 +18,9 @@ _SETS: Final = {"MNIST": 60_000, "FashionMNIST": 60_000, "KMNIST": 60_000, "CIFA
 _PARTS: Final = ("data", "targets", "samples", "imgs", "indices", "tensors")
 """Fields of data sets; one that is set anywhere may be that of any of them."""
 _SHAPED: Final = ("randn", "rand", "zeros", "ones", "empty")
+_SAME: Final = ("shuffle", "rename_column", "rename_columns", "remove_columns", "with_format", "cast", "cast_column")
+"""Methods of data sets of Hugging Face that keep the number of records."""
+_TOKENIZES: Final = re.compile(r"(?:return |lambda \w+: )\w*tok\w*\(")
 _SAMPLERS: Final = ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 
 
@@ -82,6 +86,9 @@ def size_of(script: Script, node: ast.expr) -> int:
     """How many records a data set has, where the script or the name of the set says so."""
     if (part := _part(script, node)) is not None:
         return part
+    if isinstance(node, ast.Attribute) and node.attr == "dataset":
+        held = torch_loader(script, node.value).dataset
+        return size_of(script, held if held is not None else node)
     made = script.resolve(node)
     name = script.qualified(made.func) if isinstance(made, ast.Call) else ""
     short = name.rpartition(".")[2]
@@ -104,7 +111,34 @@ def size_of(script: Script, node: ast.expr) -> int:
         first = tuples[0][0] if tuples else made.args[0] if made.args and short != "randint" else made
         if type(size := script.fold(first)) is int:
             return size
+    elif isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and _is_hugging_face(script, made):
+        chosen = made.args[0] if last_name(made.func) == "select" and len(made.args) == 1 else made
+        if script.is_call(chosen, "builtins.range") and len(chosen.args) == 1:
+            return int(script.fold(chosen.args[0]))
+        if last_name(made.func) in _SAME or (last_name(made.func) == "map" and _keeps(script, made)):
+            return size_of(script, made.func.value)
     raise UnclearError(node, f"how many records {ast.unparse(node)[:40]} has cannot be told")
+
+
+def _keeps(script: Script, call: ast.Call) -> bool:
+    """Whether map() of Hugging Face gives one record for each: by itself, or of batches that are tokenized alone."""
+    words = [one.arg for one in call.keywords]
+    if None in words or not call.args:
+        return False
+    found = script.lookup(call.args[0].id, call)[1] if isinstance(call.args[0], ast.Name) else []
+    text = ast.unparse(found[0].node if len(found) == 1 else call.args[0])
+    return "batched" not in words or (_TOKENIZES.search(text) is not None and "overflow" not in text)
+
+
+def _is_hugging_face(script: Script, made: ast.expr) -> bool:
+    """Whether a chain of methods begins with load_dataset()."""
+    for _ in range(20):
+        if script.is_call(made, "datasets.load_dataset"):
+            return True
+        if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
+            return False
+        made = script.resolve(made.func.value)
+    return False
 
 
 def _part(script: Script, node: ast.expr) -> int | None:

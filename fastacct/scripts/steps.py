@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop, number
 from fastacct.scripts.loops import around, iterated, passes
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name
+from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name, line_of, walk
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
 _MOVED: Final = {
@@ -32,6 +33,10 @@ _MORE: Final = {
 """What else changes with some of them."""
 _SAVED: Final = ("save", "save_pretrained", "save_checkpoint", "save_weights", "dump", "save_file")
 _LOADED: Final = ("load", "from_pretrained", "load_checkpoint", "load_weights", "load_file", "load_state_dict")
+_LOADING: Final = re.compile(r"load|restore|resume|warm_?start|init_?from", re.I)
+_AROUND_FILES: Final = (
+    *("os.", "pathlib.", "builtins.", "shutil.", "logging.", "torch.nn", "torch.optim", "torchvision.", "opacus."),
+)
 _SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
 _SHARED: Final = "on one batch: the batches of its steps are not drawn one by one"
 _ADDED: Final = "where it adds up k Poisson batches, fa.Gaussian(noise).poisson(rate, draws=k) is a step"
@@ -203,8 +208,6 @@ def ask_of_file(loop: Loop) -> None:
     released = [one for one in released if "accountant" in ast.unparse(one.value)]
     for one in (*script.attributes["load_checkpoint"], *released):
         loop.ask("epochs", f"line {one.lineno}: steps that this loop does not take are counted")
-    for load in _resumed(loop):
-        loop.ask_instead("epochs", f"line {load.lineno}: weights that this script saves: of all runs together")
     if any(one.startswith("opacus.schedulers") for one in imports):
         loop.ask("noise_multiplier", "a schedule changes the noise: the smallest of all steps")
     words = (word for one in script.calls for word in one.keywords if word.arg == "secure_mode")
@@ -214,17 +217,43 @@ def ask_of_file(loop: Loop) -> None:
         loop.notes.append(f"line {seeds[0].lineno}: {seed}: who knows the seed can take the noise away.")
 
 
+def ask_where_resumed(loop: Loop) -> None:
+    """Ask for the epochs of all runs, where one goes on from the weights of another."""
+    for load in _resumed(loop):
+        loop.ask_instead("epochs", f"line {load.lineno}: weights that this script saves: of all runs together")
+
+
 def _resumed(loop: Loop) -> Iterator[ast.Call]:
-    """Where weights are loaded before a private loop from a file that the same script saves."""
-    script = loop.script
-    home = script.scope(loop.node)
+    """Where weights are loaded before a private loop, by a function of any file, from a file that the script saves."""
+    script, home = loop.script, loop.script.scope(loop.node)
     saves = [one for one in script.calls if last_name(one.func) in _SAVED]
     saves = [one for one in saves if one.lineno > loop.line or script.scope(one) is not home]
-    saved = {ast.unparse(one) for call in saves for one in call.args}
+    saved = {name for call in saves for name in _files(script, call)} - {
+        ast.unparse(one.args[0]) for one in saves if len(one.args) > 1
+    }
+    first = outer = loop.body
+    while outer is not None:
+        first, outer = outer, script.above(script.parent[outer], ast.For)
     for call in script.calls:
-        is_before = call.lineno < loop.line and script.scope(call) is home and last_name(call.func) in _LOADED
-        if is_before and saved & {ast.unparse(one) for one in call.args} and not _is_off(script, call):
+        name, whole = last_name(call.func), script.qualified(call.func)
+        here = [one for one in script.nodes if isinstance(one, ast.FunctionDef) and one.name == name]
+        inside = {last_name(one.func) for each in here for one in walk(each) if isinstance(one, ast.Call)}
+        is_loading = bool({name, *inside} & {*_LOADED}) or _LOADING.search(name) is not None
+        is_loading |= bool(whole) and not here and not whole.startswith(_AROUND_FILES) and name not in _SAVED
+        if not is_loading or not saved & {*_files(script, call)} or _is_off(script, call):
+            continue
+        ends = [one for one in (loop.node, first) if one is not None and script.scope(one) is script.scope(call)]
+        if any(call.lineno < line_of(one) for one in ends) or is_earlier(script, call, loop.node):
             yield call
+
+
+def _files(script: Script, call: ast.Call) -> Iterator[object]:
+    """What a call is given that may name a file, in words where they are known."""
+    for one in (*call.args, *(word.value for word in call.keywords)):
+        try:
+            yield script.fold(one)
+        except UnclearError:
+            yield ast.unparse(one)
 
 
 def _is_off(script: Script, node: ast.AST) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import Function, UnclearError, last_name
+from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 
 _LOSS: Final = re.compile(r"loss|cross_entropy|kl_div", re.I)
 _LINEAR: Final = ("mean", "sum", "reduce_mean", "reduce_sum")
@@ -35,7 +35,7 @@ class Sums:
         self.script, self.nodes, self.holds, self.reduces = script, nodes, holds, reduces
         self.values: dict[str, list[tuple[ast.stmt, ast.expr]]] = {}
         batch = getattr(nodes[0], "target", None) or getattr(nodes[0], "args", None)
-        self.given = {last_name(one) for one in ast.walk(batch)} if batch is not None else set()
+        self.given = {last_name(one) for one in walk(batch)} if batch is not None else set()
         """Names of a batch, or of parameters."""
         for node in nodes:
             if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
@@ -55,10 +55,10 @@ class Sums:
         seen: set[ast.AST] = set()
         for end in ends:
             yield from self._bent(end, seen)
-        kept = {one.id for end in seen for one in ast.walk(end) if isinstance(one, ast.Name)} & self.values.keys()
+        kept = {one.id for end in seen for one in walk(end) if isinstance(one, ast.Name)} & self.values.keys()
         for node in self.nodes:
             if isinstance(node, ast.If) and self.is_summed(node.test):
-                stores = (one for part in (*node.body, *node.orelse) for one in ast.walk(part))
+                stores = (one for part in (*node.body, *node.orelse) for one in walk(part))
                 if any(isinstance(one, ast.Name | ast.Attribute) and self._is_moved(one, kept) for one in stores):
                     yield node.test
 

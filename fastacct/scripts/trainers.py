@@ -14,7 +14,7 @@ from fastacct.scripts.loops import around, is_single, iterated, passes
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import LOADER, Loader
 from fastacct.scripts.steps import ask_of_file
-from fastacct.scripts.tree import UnclearError, keywords, last_name
+from fastacct.scripts.tree import UnclearError, keywords, last_name, walk
 
 _WHOLE: Final = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_by_global_norm")
 """Functions that clip all gradients as they are, which in a loop over batches are those of a batch."""
@@ -131,7 +131,7 @@ def _beside(script: Script, place: ast.AST, over: ast.For) -> list[ast.AST]:
     """What stands in the function that adds the noise, where it is not that of the loop."""
     function = script.above(place, ast.FunctionDef)
     is_other = function is not None and function is not script.above(over, ast.FunctionDef)
-    return [*ast.walk(function)] if function is not None and is_other else []
+    return [*walk(function)] if function is not None and is_other else []
 
 
 def without_noise(script: Script, place: ast.AST, given: Given) -> Loop:

@@ -68,10 +68,11 @@ class Tree:
         """What may set any name: star imports, exec, a patched framework."""
         self.defaults: dict[str, object] = {}
         """Defaults of the script's own command line that were taken."""
-        for node in ast.walk(self.tree):
-            for child in ast.iter_child_nodes(node):
+        self.nodes = walk(self.tree)
+        for node in self.nodes:
+            for child in below(node):
                 self.parent[child] = node
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             self._bind(node)
         self.hidden += [one for name in _HIDING for one in self.uses[name]]
         for found in self.attributes.values():
@@ -225,7 +226,7 @@ class Tree:
 
 def _apart(tree: ast.Module) -> ast.Module:
     """A script with a function of its own for each call of one that takes steps: train(public), train(private)."""
-    nodes = [*ast.walk(tree)]
+    nodes = [*walk(tree)]
     uses: dict[str, list[ast.AST]] = defaultdict(list)
     calls: dict[str, list[ast.Call]] = defaultdict(list)
     for node in nodes:
@@ -237,7 +238,7 @@ def _apart(tree: ast.Module) -> ast.Module:
             for one in getattr(node, "names", [getattr(node, "asname", "") or getattr(node, "name", "")]):
                 uses[str(one)] += [node, node]
     for function in [one for one in tree.body if isinstance(one, ast.FunctionDef)]:
-        found, inside = calls[function.name], [*ast.walk(function)]
+        found, inside = calls[function.name], [*walk(function)]
         is_training = any(isinstance(one, ast.Attribute) and one.attr == "step" for one in inside)
         is_plain = not function.decorator_list and len(uses[function.name]) == 1 + len(found)
         if is_training and is_plain and 2 <= len(found) <= 8 and not any(one in inside for one in found):
@@ -247,6 +248,26 @@ def _apart(tree: ast.Module) -> ast.Module:
                 copied.name = call.func.id = f"{function.name}_{number}_of_{len(found)}"  # type: ignore[attr-defined]
                 tree.body.insert(place + 1, copied)
     return tree
+
+
+def below(node: ast.AST) -> list[ast.AST]:
+    """What stands directly in a node, but for signs of how names are used."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            found += [one for one in value if isinstance(one, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+            found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> list[ast.AST]:
+    """A node and all that stands in it, the outer ones first."""
+    found = [node]
+    for one in found:
+        found += below(one)
+    return found
 
 
 def last_name(node: ast.AST) -> str:
