@@ -95,11 +95,6 @@ cdef extern from "include/kernels.h" nogil:
         int (*allocation)(double sigma, int64_t steps, int room, double *rows_out, double *known_out) noexcept nogil
         void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order,
                               double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
-        void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order,
-                            double *k_out, double *d1_out, double *d2_out) noexcept nogil
-        int (*moment_ledger)(double sigma, double q, double order, const double *budget, double *out) noexcept nogil
-        int (*capped_line)(int n, const double *sigma, const double *q, const double *steps, double mu2, double eps,
-                           const double *budget, double *out) noexcept nogil
     const fa_kernels *fa_kernels_select(const char *name)
     enum: FA_NO_MEMORY
     void fa_alloc_limit(int64_t n)

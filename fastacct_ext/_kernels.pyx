@@ -325,4 +325,22 @@ def bounds_of_numbers(str by, dict run, target, Quantity quantity=Quantity.DELTA
     return None if done == FA_OUT_OF_RANGE or checked(done) != 1 else (found.lower, found.upper, found.status)
 
 
-include "_hooks.pxi"
+def rdp_bounds_by_series(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] orders,
+                         double[::1] lower, double[::1] upper, uint8_t[::1] status):
+    """Renyi divergences at integer orders, by the binomial series alone."""
+    cdef int64_t n = orders.shape[0]
+    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == lower.shape[0] == upper.shape[0] == n >= 1)
+    fit(status.shape[0] == n)
+    _active.rdp_by_series(n, &noise_multiplier[0], &sample_rate[0], &orders[0], &lower[0], &upper[0], &status[0])
+
+
+# for tests
+
+def limit_memory(int64_t allocations):
+    """This thread's next allocations inside kernels succeed, those after them fail; negative: no limit."""
+    fa_alloc_limit(allocations)
+
+
+def disagreed():
+    """Whether two certified intervals of one number did not meet since the last call: then one of them is wrong."""
+    return bool(fa_disagreed())

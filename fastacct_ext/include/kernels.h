@@ -99,22 +99,9 @@ typedef struct {
     /* atoms of the loss of Gaussian noise in one of `steps` steps drawn at random, at most `room`; known_out: step,
      * window, and the mass of P and of Q that may be elsewhere.  How many; 0: too many */
     int (*allocation)(double sigma, int64_t steps, int room, double *rows_out, double *known_out);
-    /* for tests and accuracy tables: integer orders by the binomial series alone; the log-moment K, K', K'' with
-     * respect to the order, uncertified, as the order search sees it */
+    /* Renyi DP of one step at integer orders, by the binomial series alone */
     void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,
                           double *upper_out, uint8_t *status_out);
-    void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order, double *k_out,
-                        double *d1_out, double *d2_out);
-    /* K with a budget of one's own, to check its ledger: budget is the step over the usual one, the limit of near nodes
-     * and what may be passed over (renyi/quadrature.h); out is K, then the errors of K by aliasing, what is left out,
-     * rounding of near and of far terms.  0: too many nodes, or M overflows */
-    int (*moment_ledger)(double sigma, double q, double order, const double *budget, double *out);
-    /* one capped line with a budget of one's own, to check its ledger: budget is tolerance, dead, need, cap_ratio,
-     * cap_back, left, right, floor (1: use one; 2: that of few added steps), records (0: sampled Gaussians; k: of
-     * groups of k; -1: one is replaced); out is log delta, then relative to it the ledger's up, down, tail, quadrature,
-     * rounding, ends, closed, put, floor, alias.  0: no line */
-    int (*capped_line)(int n, const double *sigma, const double *q, const double *steps, double mu2, double eps,
-                       const double *budget, double *out);
 } fa_kernels;
 
 const fa_kernels *fa_kernels_baseline(void);

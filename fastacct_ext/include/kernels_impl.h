@@ -147,23 +147,6 @@ static int64_t fa_renyi_of_history(const fa_history *run, const fa_cells *at, co
     return i;
 }
 
-static void fa_log_moments(int64_t n, const double *sigma, const double *q, const double *order, double *k_out,
-                           double *d1_out, double *d2_out)
-{
-    fa_log_moment lm;
-    int64_t i;
-    for (i = 0; i < n; i++) {
-        double a = order[i] - 1.0, one = 1.0;
-        fa_run run = {.n = 1, .moment = &lm, .steps = &one, .log_a = NAN};
-        fa_moment m;
-        fa_log_moment_init(&lm, sigma[i], q[i]);
-        fa_run_at(&run, a, &m, FA_SEARCH);
-        k_out[i] = m.k;
-        d1_out[i] = m.d1 / a;
-        d2_out[i] = m.d2 / a / a;
-    }
-}
-
 static void fa_data_moments(const fa_job *job, int is_flipped, const double *lost, int64_t n, const double *u,
                             double *rows_out)
 {
@@ -191,76 +174,6 @@ static int fa_allocation(double sigma, int64_t steps, int room, double *rows_out
     return fa_alloc_failed() ? FA_NO_MEMORY : n;
 }
 
-static int fa_moment_ledger(double sigma, double q, double order, const double *budget, double *out)
-{
-    fa_sgm mech;
-    fa_sums s = {.reference = -INFINITY};
-    double a = order - 1.0, omitted, far, m;
-    fa_sgm_init(&mech, sigma, q);
-    fa_sgm_lay(&mech, budget[0] * mech.h);
-    if (!fa_sums_all(&mech, a, budget[1], budget[2], &s, &omitted))
-        return 0;
-    far = s.s0 > 0.0 ? mech.unit * s.s0 * exp(s.reference) : 0.0;
-    m = s.e2 + a * s.kl + far;
-    out[0] = log1p(m);
-    out[1] = mech.alias * m / (1.0 + m);
-    out[2] = omitted * exp(fa_shift(&s)) / (1.0 + m);
-    out[3] = s.near / (1.0 + m);
-    out[4] = far > 0.0 ? far * fa_far_error(&mech, &s, a) / (1.0 + m) : 0.0;
-    return m < INFINITY;
-}
-
-/* the pair of one step of a sampled Gaussian for a group of so many records, or for a record that is replaced (-1) */
-static void fa_hook_pair(fa_pair *pair, double sigma, double q, int records)
-{
-    double p_weight[FA_COMPONENTS + 1], mean[FA_COMPONENTS + 1], q_weight[2] = {1.0 - q, q}, q_mean[2] = {0.0, -1.0};
-    int i, k = records < 0 ? 1 : records;
-    for (i = 0; i <= k; i++) {
-        mean[i] = i;
-        p_weight[i] = exp(lgamma(k + 1.0) - lgamma(i + 1.0) - lgamma(k - i + 1.0) + i * log(q) + (k - i) * log1p(-q));
-    }
-    q_weight[0] = records < 0 ? q_weight[0] : 1.0;
-    fa_pair_mixture(pair, sigma, k + 1, p_weight, mean, records < 0 ? 2 : 1, q_weight, q_mean);
-}
-
-static int fa_capped_line(int n, const double *sigma, const double *q, const double *steps, double mu2, double eps,
-                          const double *budget, double *out)
-{
-    fa_cap_work work;
-    fa_cap_effort effort = fa_cap_usual_effort();
-    fa_cap_reading r;
-    fa_cap_ledger g;
-    fa_pair pairs[4];
-    int ok, b, records = (int)budget[8];
-    memset(&work, 0, sizeof(work));
-    effort.tolerance = budget[0];
-    effort.dead = budget[1];
-    effort.need = budget[2];
-    effort.cap_ratio = budget[3];
-    effort.cap_back = budget[4];
-    effort.left = budget[5];
-    effort.right = budget[6];
-    ok = n <= (records ? 4 : FA_CAP_BLOCKS) && records <= FA_COMPONENTS && fa_cap_job_clear(&work.job, n);
-    for (b = 0; b < n && ok; b++) {
-        if (!records)
-            fa_cap_job_add(&work.job, sigma[b], q[b], steps[b]);
-        else {
-            fa_hook_pair(pairs + b, sigma[b], q[b], records);
-            fa_cap_job_add_pair(&work.job, pairs + b, steps[b]);
-        }
-    }
-    work.job.mu2 = mu2;
-    work.job.is_add = work.job.walled = budget[7] == 2.0;
-    ok = ok && fa_cap_read_once(&work, eps, &effort, budget[7] != 0.0, &r, &g);
-    if (ok) {
-        double entries[] = {r.log_value, g.up,     g.down, g.tail,  g.quadrature, g.rounding,
-                            g.ends,      g.closed, g.put,  g.floor, g.alias};
-        memcpy(out, entries, sizeof(entries));
-    }
-    fa_cap_work_free(&work);
-    return ok;
-}
-
 const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
 {
     static const fa_kernels table = {
@@ -281,9 +194,6 @@ const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
         .data_moments = fa_data_moments,
         .allocation = fa_allocation,
         .rdp_by_series = fa_rdp_series_block,
-        .log_moments = fa_log_moments,
-        .moment_ledger = fa_moment_ledger,
-        .capped_line = fa_capped_line,
     };
     return &table;
 }

@@ -2,8 +2,8 @@
 
 As mutants.py, for rules in C headers: each row is a header, a piece of its text and what stands there without the rule,
 and a test.  No row needs a build of the package: tests/kernels/test_direct_sums.py compiles its programs from the
-headers of the scratch copy, kernel_parts.py the functions of tests/kernels/parts (3 to 8 s a row), and elsewhere
-kernel_hook.py what draws a line.  All rows take 15 to 35 minutes.
+headers of the scratch copy, and kernel_parts.py the functions of tests/kernels/parts (3 to 8 s a row).  All rows take
+15 to 35 minutes.
 """
 
 SUMS = "kernels/direct_sums test_bounds_of_a_line_hold and "

@@ -35,17 +35,17 @@ LIBRARIES = ("mpmath", "numpy", "scipy.stats")  # not what pytest has as a plugi
 OURS = ("tests", "fastacct", "fastacct_ext")
 
 Row = tuple[str, str, str, str]  # file, text, text without the rule, test
-#: By the folder of their files: rows, and what pytest is told beside the tests.
-TABLES: dict[str, tuple[tuple[Row, ...], tuple[str, ...]]] = {
-    "fastacct": (mutants.MUTANTS, ()),
-    "fastacct_ext/include": (kernel_mutants.MUTANTS, ("-p", "tests.kernel_hook")),
+#: By the folder of their files.
+TABLES: dict[str, tuple[Row, ...]] = {
+    "fastacct": mutants.MUTANTS,
+    "fastacct_ext/include": kernel_mutants.MUTANTS,
 }
 
 
-def passes(copy: Path, test: str, options: Iterable[str]) -> bool:
+def passes(copy: Path, test: str) -> bool:
     """Whether the test of a row passes in a copy, asked of a child that finds nothing of ours loaded."""
     file, words = mutants.noticed_by(test)
-    wanted = [*options, "-k", f"{Path(file).stem} and {words}", f"tests/{file}"]
+    wanted = ["-k", f"{Path(file).stem} and {words}", f"tests/{file}"]
     with tempfile.TemporaryFile() as told:
         sys.stdout.flush()
         if (child := os.fork()) == 0:
@@ -71,7 +71,7 @@ def passes(copy: Path, test: str, options: Iterable[str]) -> bool:
     return status == 0
 
 
-def is_noticed(copy: Path, folder: str, row: Row, options: Iterable[str]) -> bool:
+def is_noticed(copy: Path, folder: str, row: Row) -> bool:
     """Whether the test of a row fails without its rule. The file is put back, with its date, as others were read."""
     file, text, without, test = row
     path = copy / folder / file
@@ -80,7 +80,7 @@ def is_noticed(copy: Path, folder: str, row: Row, options: Iterable[str]) -> boo
         raise ValueError(f"{file} has {whole.count(text)} times: {text}")
     path.write_text(whole.replace(text, without), encoding="utf-8")
     try:
-        return not passes(copy, test, options)
+        return not passes(copy, test)
     finally:
         path.write_text(whole, encoding="utf-8")
         os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
@@ -106,12 +106,12 @@ def take_out(chosen: Iterable[tuple[str, Row]], seconds: float = math.inf) -> in
         for folder, row in waiting:
             if costs.spent() - start > seconds:
                 break
-            options, (file, text, without, test) = TABLES[folder][1], row
-            if (folder, test) not in known and not passes(copy, test, options):
+            file, text, without, test = row
+            if (folder, test) not in known and not passes(copy, test):
                 print(f"fails where no rule is taken out: {test}")
                 return 1
             known.add((folder, test))
-            is_seen = is_noticed(copy, folder, row, options)
+            is_seen = is_noticed(copy, folder, row)
             taken, missed = taken + 1, missed + (not is_seen)
             print("noticed" if is_seen else "MISSED ", f"{file}: {text!r} -> {without!r}: {test}", flush=True)
     left = f"; {len(waiting) - taken} of {len(waiting)} are left to the campaign" if taken < len(waiting) else ""
@@ -143,7 +143,7 @@ def rows(parts: Iterable[str], folders: Iterable[str] = TABLES) -> list[tuple[st
     return [
         (folder, row)
         for folder in folders
-        for row in TABLES[folder][0]
+        for row in TABLES[folder]
         if not parts or any(part in field for part in parts for field in row)
     ]
 

@@ -25,78 +25,63 @@ FA_FUNC fa_interval fa_gaussian_log_delta_of(fa_exact *e, double eps)
     return r;
 }
 
-/* Log delta in a direction with a largest loss: next to it by plain sums of few steps, away from it by sums of second
- * order; by both where one is not narrow */
-FA_FUNC fa_interval fa_ended_log_delta(fa_exact *e, int way, double eps)
+/* what reads a direction: the line; that of few added steps next to their largest loss, by plain sums; rays and
+ * lattices, where nothing decays */
+typedef enum { FA_NO_READER, FA_BY_LINE, FA_BY_WALL, FA_BY_RAYS } fa_reader;
+
+/* what a direction is read by, in this order, until an answer is narrow.  Away from a largest loss sums of second order
+ * come first */
+FA_FUNC void fa_readers_of(const fa_cap_job *job, fa_reader *out)
 {
-    fa_interval r = {-INFINITY, 0.0}, d;
+    int other;
+    if (fa_flat_is_for(job)) {
+        double fallen = fa_flat_fallen(job);
+        other = fallen < FA_FLAT_FALLEN;
+        out[!other] = FA_BY_RAYS;
+        out[other] = fallen > 0.0 ? FA_BY_LINE : FA_NO_READER;
+        return;
+    }
+    other = !fa_walled_first(job);
+    out[!other] = FA_BY_LINE;
+    out[other] = fa_may_be_walled(job) ? FA_BY_WALL : FA_NO_READER;
+}
+
+FA_FUNC int fa_reader_log_delta(fa_exact *e, int way, fa_reader by, double eps, fa_interval *out)
+{
     fa_cap_work *work = e->capped + way;
-    int i, walled = fa_walled_first(&work->job), found = 0;
     double slope;
-    /* next to the largest loss what is certified differs between points: delta is at most that a little before */
-    if (walled && eps > e->end[way] * (1.0 - FA_BEFORE_END)) {
-        fa_set_wall(work, 1);
-        if (fa_capped_log_delta(e, work, e->end[way] * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
-            r.upper = d.upper;
-            return r;
-        }
-    }
-    for (i = 0; i < 2 && !fa_is_narrow(r); i++, walled = !walled) {
-        if (walled && !fa_may_be_walled(&work->job))
-            continue;
-        fa_set_wall(work, walled);
-        if (fa_capped_log_delta(e, work, eps, &d, &slope)) {
-            r = fa_share(r, d);
-            e->slope = slope;
-            found = 1;
-        }
-    }
-    if (!found) {
-        fa_set_wall(work, 0);
-        r.upper = fa_cap_upper(work, eps, &e->slope);
-    }
-    return r;
+    if (by == FA_NO_READER)
+        return 0;
+    fa_set_wall(work, by == FA_BY_WALL);
+    if (!(by == FA_BY_RAYS ? fa_flat_log_delta(&work->job, e->flat + way, eps, out, &slope)
+                           : fa_capped_log_delta(e, work, eps, out, &slope)))
+        return 0;
+    e->slope = slope;
+    return 1;
 }
 
-/* log delta of a job of losses that are data: by rays where nothing decays, else by the line; by both where one is not
- * narrow */
-FA_FUNC fa_interval fa_data_log_delta(fa_exact *e, int way, double eps)
+/* log delta of a job that has no closed form */
+FA_FUNC fa_interval fa_read_log_delta(fa_exact *e, int way, double eps)
 {
     fa_interval r = {-INFINITY, 0.0}, d;
-    fa_cap_work *work = e->capped + way;
+    fa_reader by[2];
+    double before = e->end[way] * (1.0 - FA_BEFORE_END);
     int i, found = 0;
-    double slope, fallen = fa_flat_fallen(&work->job);
-    int rays = fallen < FA_FLAT_FALLEN;
-    for (i = 0; i < 2 && !(found && fa_is_narrow(r)); i++, rays = !rays)
-        if (!rays && !(fallen > 0.0))
-            continue;
-        else if (rays ? fa_flat_log_delta(&work->job, e->flat + way, eps, &d, &slope)
-                      : fa_capped_log_delta(e, work, eps, &d, &slope)) {
+    fa_readers_of(&e->capped[way].job, by);
+    /* next to the largest loss what is certified differs between points: delta is at most that a little before */
+    if (by[0] == FA_BY_WALL && eps > before && fa_reader_log_delta(e, way, FA_BY_WALL, before, &d)) {
+        r.upper = d.upper;
+        return r;
+    }
+    for (i = 0; i < 2 && !(found && fa_is_narrow(r)); i++)
+        if (fa_reader_log_delta(e, way, by[i], eps, &d)) {
             r = fa_share(r, d);
-            e->slope = slope;
             found = 1;
         }
-    if (!found)
-        r.upper = fa_cap_upper(work, eps, &e->slope);
-    return r;
-}
-
-/* eps, as fa_data_log_delta */
-FA_FUNC fa_interval fa_data_eps(fa_exact *e, int way, double log_delta)
-{
-    fa_interval r = {0.0, INFINITY}, found;
-    fa_cap_work *work = e->capped + way;
-    double fallen = fa_flat_fallen(&work->job);
-    int i, rays = fallen < FA_FLAT_FALLEN;
-    for (i = 0; i < 2 && !fa_is_narrow_eps(r); i++, rays = !rays)
-        if (!rays && !(fallen > 0.0))
-            continue;
-        else if (rays ? fa_flat_eps(&work->job, e->flat + way, log_delta, &found)
-                      : fa_capped_eps(work, log_delta, &found))
-            r = fa_share(r, found);
-    if (r.upper == INFINITY)
-        r.upper = fa_cap_eps_upper(work, log_delta);
-    r.upper = fa_min(r.upper, fa_max(0.0, e->end[way] * (1.0 + 8.0 * FA_EPS))); /* a largest loss may be below 0 */
+    if (!found) {
+        fa_set_wall(e->capped + way, 0);
+        r.upper = fa_cap_upper(e->capped + way, eps, &e->slope);
+    }
     return r;
 }
 
@@ -116,13 +101,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
                           : fa_one_step_mixture(e->pairs, way ? -1 : 1, eps);
     if (e->capped[way].job.n == 0)
         return r;
-    if (fa_flat_is_for(&e->capped[way].job))
-        return fa_data_log_delta(e, way, eps);
-    if (e->capped[way].job.is_add)
-        return fa_ended_log_delta(e, way, eps);
-    if (!fa_capped_log_delta(e, e->capped + way, eps, &r, &e->slope))
-        r.upper = fa_cap_upper(e->capped + way, eps, &e->slope);
-    return r;
+    return fa_read_log_delta(e, way, eps);
 }
 
 FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
@@ -179,44 +158,45 @@ FA_FUNC fa_interval fa_closed_eps(fa_exact *e, int way, double log_delta)
     return r;
 }
 
-/* eps in a direction with a largest loss, as fa_ended_log_delta */
-FA_FUNC fa_interval fa_ended_eps(fa_exact *e, int way, double log_delta)
+FA_FUNC int fa_reader_eps(fa_exact *e, int way, fa_reader by, double log_delta, fa_interval *out)
+{
+    fa_cap_work *work = e->capped + way;
+    if (by == FA_NO_READER)
+        return 0;
+    fa_set_wall(work, by == FA_BY_WALL);
+    return by == FA_BY_RAYS ? fa_flat_eps(&work->job, e->flat + way, log_delta, out)
+                            : fa_capped_eps(work, log_delta, out);
+}
+
+/* eps, as fa_read_log_delta */
+FA_FUNC fa_interval fa_read_eps(fa_exact *e, int way, double log_delta)
 {
     fa_interval r = {0.0, INFINITY}, found;
-    fa_cap_work *work = e->capped + way;
-    int i, walled = fa_walled_first(&work->job);
+    fa_reader by[2];
+    int i;
     if (fa_is_at_end(e, way, log_delta, FA_AT_END, &r))
         return r;
-    for (i = 0; i < 2 && !fa_is_narrow_eps(r); i++, walled = !walled) {
-        if (walled && !fa_may_be_walled(&work->job))
-            continue;
-        fa_set_wall(work, walled);
-        if (fa_capped_eps(work, log_delta, &found))
+    fa_readers_of(&e->capped[way].job, by);
+    for (i = 0; i < 2 && !fa_is_narrow_eps(r); i++)
+        if (fa_reader_eps(e, way, by[i], log_delta, &found))
             r = fa_share(r, found);
-        else if (walled && fa_is_at_end(e, way, log_delta, FA_NEAR_END, &r))
+        else if (by[i] == FA_BY_WALL && fa_is_at_end(e, way, log_delta, FA_NEAR_END, &r))
             return r;
-    }
     if (r.upper == INFINITY) {
-        fa_set_wall(work, 0);
-        r.upper = fa_min(fa_cap_eps_upper(work, log_delta - e->off), e->end[way] * (1.0 + 8.0 * FA_EPS));
+        fa_set_wall(e->capped + way, 0);
+        r.upper = fa_cap_eps_upper(e->capped + way, log_delta - e->off);
     }
+    r.upper = fa_min(r.upper, fa_max(0.0, e->end[way] * (1.0 + 8.0 * FA_EPS))); /* a largest loss may be below 0 */
     return r;
 }
 
 FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
-    fa_interval r = {0.0, INFINITY};
     if (e->only_gaussian || fa_is_one_step(e))
         return fa_closed_eps(e, way, log_delta);
     if (e->capped[way].job.n == 0)
-        return r;
-    if (fa_flat_is_for(&e->capped[way].job))
-        return fa_data_eps(e, way, log_delta);
-    if (e->capped[way].job.is_add)
-        return fa_ended_eps(e, way, log_delta);
-    if (!fa_capped_eps(e->capped + way, log_delta, &r))
-        r.upper = fa_cap_eps_upper(e->capped + way, log_delta - e->off);
-    return r;
+        return (fa_interval){0.0, INFINITY};
+    return fa_read_eps(e, way, log_delta);
 }
 
 FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)

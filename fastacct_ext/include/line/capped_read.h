@@ -227,20 +227,6 @@ FA_FUNC int fa_cap_close(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort
     return 1;
 }
 
-/* one line for eps with this budget, its reading and its ledger there; 0: none */
-FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort *effort, int with_floor,
-                             fa_cap_reading *r, fa_cap_ledger *g)
-{
-    fa_cap_job *job = &work->job;
-    fa_cap_saddle at;
-    if (!fa_cap_place(job, effort, eps, 0.0, &at) ||
-        !fa_cap_plan_line(job, &work->line, &at, eps, at.log_size, with_floor, 1, effort) ||
-        !fa_cap_evaluate(job, &work->line, effort, 0.0))
-        return 0;
-    *r = fa_cap_read(job, &work->line, eps);
-    return fa_cap_close(job, &work->line, effort, eps, r, g);
-}
-
 /* other caps for a job that these have not certified; the usual ones: there are none.  Those of added steps are where
  * nothing is reached, whatever the effort */
 FA_FUNC fa_caps fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *effort)

@@ -13,7 +13,6 @@
 #include "../num/vector.h"
 
 #define FA_TABLE_TEN     10
-#define FA_TABLE_SIX     6
 #define FA_TABLE_ROW     16    /* points of a panel: those of the rule of ten first */
 #define FA_TABLE_FACTOR  10.0  /* on the difference of the rules */
 #define FA_TABLE_LOOKS   4     /* heights up to Im u at which they are compared */

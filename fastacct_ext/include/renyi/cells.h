@@ -72,15 +72,15 @@ FA_FUNC void fa_cells_flush_all(fa_shared *s, const fa_readouts *cells)
         fa_cells_flush(s, s->leaf + i, cells);
 }
 
-/* the leaf of a cell; where no more can be kept, all are forgotten */
-FA_FUNC fa_leaf *fa_cells_leaf(fa_shared *s, const fa_readouts *cells, double steps, double target)
+/* the leaf of a cell, n of them beginning before its best order; where no more can be kept, all are forgotten */
+FA_FUNC fa_leaf *fa_cells_leaf(fa_shared *s, const fa_readouts *cells, double steps, double target, int n)
 {
-    fa_leaf *leaf = fa_shared_leaf(s, steps, target);
+    fa_leaf *leaf = fa_shared_leaf(s, steps, target, n);
     if (s->n_leaves < FA_LEAVES)
         return leaf;
     fa_cells_flush_all(s, cells);
     s->n_leaves = 0;
-    return fa_shared_leaf(s, steps, target);
+    return fa_shared_leaf(s, steps, target, 0);
 }
 
 /* up to FA_LANES cells: those whose leaf is known, or can be, wait there */
@@ -105,8 +105,7 @@ FA_FUNC void fa_cells_eight(fa_shared *s, const fa_readouts *cells, int64_t begi
             known = s->n_leaves;
         }
         if (fa_cell_is_shared(s, cells, begin + i))
-            leaf = count[i] > 0 && s->followed[count[i] - 1] ? s->leaf + s->place[count[i] - 1]
-                                                             : fa_cells_leaf(s, cells, steps[i], target[i]);
+            leaf = fa_cells_leaf(s, cells, steps[i], target[i], (int)count[i]);
         if (!leaf || leaf->relative == INFINITY) {
             fa_cell_alone(s->moment, cells, begin + i);
             continue;
@@ -115,23 +114,6 @@ FA_FUNC void fa_cells_eight(fa_shared *s, const fa_readouts *cells, int64_t begi
         if (leaf->waiting.n == FA_LANES)
             fa_cells_flush(s, leaf, cells);
     }
-}
-
-/* nodes for the largest best order, about, of many cells: that of the fewest steps and the hardest target */
-FA_FUNC void fa_cells_prepare(fa_shared *s, const fa_readouts *cells, int64_t begin, int64_t end)
-{
-    double steps = INFINITY, hardest = cells->ask.for_delta ? 0.0 : 1.0, a;
-    int64_t i;
-    for (i = begin; i < end; i++) {
-        steps = fa_min(steps, cells->steps[i * cells->stride]);
-        hardest = cells->ask.for_delta ? fa_max(hardest, cells->target[i]) : fa_min(hardest, cells->target[i]);
-    }
-    if (!cells->ask.for_delta)
-        hardest = -log(fa_max(hardest, 1e-300));
-    if (!(steps > 0.0 && hardest > 0.0 && hardest < 1e9))
-        return;
-    a = fa_min(1.25 * fa_shared_guess(s, steps, hardest), s->a_end);
-    fa_log_moment_cache(s->moment, fa_max(a, 1.0));
 }
 
 /* fa_cells_of_one -- cells begin <= i < end, all of the (sigma, q) of lm.
@@ -151,8 +133,6 @@ FA_FUNC void fa_cells_of_one(fa_log_moment *lm, const fa_readouts *cells, int64_
             fa_cell_alone(lm, cells, i);
         return;
     }
-    if (end - begin > 1)
-        fa_cells_prepare(&s, cells, begin, end);
     for (i = begin; i < end; i += FA_LANES)
         fa_cells_eight(&s, cells, i, end - i < FA_LANES ? (int)(end - i) : FA_LANES);
     fa_cells_flush_all(&s, cells);

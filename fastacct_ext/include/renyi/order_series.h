@@ -20,7 +20,7 @@
 #define FA_STRIDE          8
 #define FA_LEAF_REACH      34.0    /* of r loss: nodes further out are left out */
 #define FA_LEAF_ROUNDING   3.7e-14 /* of coefficients and of the sum of the series: 333 u */
-#define FA_LEAF_HUGE       200.0   /* of log M: 1 is nothing beside it */
+#define FA_LEAF_HUGE       200.0   /* of log M: there is no series beyond */
 #define FA_LEAF_LEAST      1e-150  /* of M - 1: no allowance for underflow is needed above it */
 #define FA_LEAF_SIGMA_MOST 1e6     /* beyond, nodes err by more than the ledger counts */
 #define FA_LEAF_RATE_MOST  0.25    /* of q: negative losses are small below it */
@@ -38,18 +38,15 @@ typedef struct {
     double value[FA_LANES], shift[FA_LANES], value_slope[FA_LANES], shift_slope[FA_LANES];
 } fa_balances;
 
-/* cells whose best order lies in the leaf, up to FA_LANES, side by side: between which two balances, and these */
+/* cells whose best order lies in the leaf, up to FA_LANES, side by side: between which balances, and where about */
 typedef struct {
     int64_t n, cell[FA_LANES];
-    double steps[FA_LANES], target[FA_LANES], from[FA_LANES];
-    double value[2][FA_LANES], shift[2][FA_LANES], value_slope[2][FA_LANES], shift_slope[2][FA_LANES];
+    double steps[FA_LANES], target[FA_LANES], from[FA_LANES], t[FA_LANES];
 } fa_waiting;
 
 typedef struct {
     double begin, radius; /* orders a of the leaf: begin <= a < begin + radius */
     double relative;      /* ledger of M - 1, relative; INFINITY: no series, and balances at the ends alone */
-    double reference;     /* 0; or the series is that of M e^-reference, where M is huge ... */
-    double less;          /* ... and 1, what it is more than M - 1; else 0 */
     double coefficient[FA_TERMS];
     fa_balances at;
     fa_waiting waiting;
@@ -82,7 +79,7 @@ FA_FUNC void fa_leaf_choose(const fa_log_moment *lm, const fa_leaf *leaf, int n,
     double width = (FA_LANES - 1) * lm->mech.h, bend = 0.125 * width * width * lm->mech.inv_var + 1e-9;
     double unit = FA_LANES * lm->mech.unit, square = 0.5 * a * (1.0 + a), half = 0.5 * lm->mech.inv_var,
            step = FA_LANES * lm->mech.h;
-    double rest = leaf->less * (2.0 + a) * fa_exp_plain_v(-leaf->reference); /* losses below 0, where M is huge */
+    double rest = 0.0;
     int blocks = n / FA_LANES, summed = 0, direct = 0, i, k;
     out->near = fa_count_near(lm->loss, n, leaf->begin, FA_NEAR);
     for (i = 0; i < blocks; i += FA_LANES) {
@@ -91,16 +88,14 @@ FA_FUNC void fa_leaf_choose(const fa_log_moment *lm, const fa_leaf *leaf, int n,
             double first = lm->first_loss[i + k], last = lm->last_loss[i + k], z = lm->z_first + (i + k) * step;
             double e = fa_max(FA_FMA(a, fa_max(first, 0.0), first - half * z * z),
                               FA_FMA(a, fa_max(last, 0.0), last - half * (z + width) * (z + width)));
-            peak[i + k] = unit * fa_exp_above_v(fa_min(e + (bend - leaf->reference), 699.0)) *
-                          fa_min(1.0, square * last * last);
+            peak[i + k] = unit * fa_exp_above_v(fa_min(e + bend, 699.0)) * fa_min(1.0, square * last * last);
             total[k] += peak[i + k];
         }
     }
     least = 1e-18 * fa_sum_lanes(total);
     for (i = 0; i < blocks; i++) {
         double loss = lm->first_loss[i];
-        int left_out = ((loss > 0.0) | (leaf->less > 0.0)) &
-                       ((peak[i] <= least) | (leaf->radius * loss > FA_LEAF_REACH));
+        int left_out = (loss > 0.0) & ((peak[i] <= least) | (leaf->radius * loss > FA_LEAF_REACH));
         out->block[summed] = i;
         summed += !left_out;
         direct += !left_out & (FA_LANES * i < out->near);
@@ -133,12 +128,12 @@ FA_INLINE void fa_leaf_far(const fa_log_moment *lm, const fa_leaf *leaf, const f
                            double *x, double *power, double *zero, double *one, double *worst)
 {
     const double *loss = lm->loss + begin, *tail = lm->tail + begin;
-    double from = (double)(lm->j_first + begin), reference = leaf->reference;
+    double from = (double)(lm->j_first + begin);
     int i;
     FA_PRAGMA(omp simd)
     for (i = 0; i < FA_LANES; i++) {
         double error, exponent = fa_far_exponent(bump, from + i, loss[i], tail[i], &error),
-                      term = lm->mech.unit * fa_exp_plain_v(exponent - reference);
+                      term = lm->mech.unit * fa_exp_plain_v(exponent);
         term = i < skip ? 0.0 : term;
         x[i] = leaf->radius * loss[i];
         zero[i] += term;
@@ -149,16 +144,15 @@ FA_INLINE void fa_leaf_far(const fa_log_moment *lm, const fa_leaf *leaf, const f
     }
 }
 
-/* the coefficients of FA_STRIDE further powers, from the blocks from `begin` on */
-FA_FUNC void fa_leaf_stride(fa_leaf_nodes *nodes, int begin, double *sum_out)
+/* the coefficients of FA_STRIDE further powers */
+FA_FUNC void fa_leaf_stride(fa_leaf_nodes *nodes, double *sum_out)
 {
     double sum[FA_STRIDE][FA_LANES];
     int i, k, lane;
     for (k = 0; k < FA_STRIDE; k++)
         for (lane = 0; lane < FA_LANES; lane++)
             sum[k][lane] = 0.0;
-    i = begin;
-    do {
+    for (i = 0; i < nodes->n; i++) {
         double *x = nodes->x + FA_LANES * i, *power = nodes->power + FA_LANES * i;
         FA_PRAGMA(GCC unroll 8)
         for (k = 0; k < FA_STRIDE; k++) {
@@ -168,44 +162,18 @@ FA_FUNC void fa_leaf_stride(fa_leaf_nodes *nodes, int begin, double *sum_out)
                 sum[k][lane] += power[lane];
             }
         }
-    } while (++i < nodes->n);
+    }
     for (k = 0; k < FA_STRIDE; k++)
         sum_out[k] = fa_sum_lanes(sum[k]);
 }
 
-/* the first block that powers from k on matter to, to 1e-18 of its terms, when x is at most `reach` before it */
-FA_INLINE int fa_leaf_from(const fa_leaf_nodes *nodes, double reach, int begin)
-{
-    int i = begin;
-    if (nodes->x[0] < -reach)
-        return begin;
-    while (i < nodes->n && nodes->x[FA_LANES * i + FA_LANES - 1] <= reach)
-        i++;
-    return i;
-}
-
-/* 1/k! */
-static const double fa_factor[FA_TERMS] = {
-    1.0000000000000000e+00, 1.0000000000000000e+00, 5.0000000000000000e-01, 1.6666666666666666e-01,
-    4.1666666666666664e-02, 8.3333333333333332e-03, 1.3888888888888889e-03, 1.9841269841269841e-04,
-    2.4801587301587302e-05, 2.7557319223985893e-06, 2.7557319223985888e-07, 2.5052108385441720e-08,
-    2.0876756987868100e-09, 1.6059043836821613e-10, 1.1470745597729725e-11, 7.6471637318198164e-13,
-    4.7794773323873853e-14, 2.8114572543455206e-15, 1.5619206968586225e-16, 8.2206352466243295e-18,
-    4.1103176233121648e-19, 1.9572941063391263e-20, 8.8967913924505741e-22, 3.8681701706306835e-23,
-    1.6117375710961184e-24, 6.4469502843844736e-26, 2.4795962632247972e-27, 9.1836898637955460e-29,
-    3.2798892370698378e-30, 1.1309962886447718e-31, 3.7699876288159054e-33, 1.2161250415535181e-34,
-    3.8003907548547441e-36, 1.1516335620771951e-37, 3.3871575355211618e-39, 9.6775929586318907e-41,
-    2.6882202662866360e-42, 7.2654601791530714e-44, 1.9119632050402820e-45, 4.9024697565135435e-47,
-    1.2256174391283860e-48, 2.9893108271424046e-50};
-
 /* the first two coefficients from both sums of E2, the others power by power */
 FA_FUNC void fa_leaf_sum(const fa_log_moment *lm, fa_leaf *leaf, fa_leaf_nodes *nodes)
 {
-    static const double reach[FA_TERMS / FA_STRIDE] = {0.0, 0.0337, 0.694, 2.21, 4.24};
     double zero[FA_LANES] = {0.0}, one[FA_LANES] = {0.0}, worst[FA_LANES];
-    double kl = nodes->direct ? lm->kl[nodes->block[nodes->direct - 1] + 1] : 0.0;
+    double kl = nodes->direct ? lm->kl[nodes->block[nodes->direct - 1] + 1] : 0.0, factor = 1.0;
     fa_bump bump = {.a = leaf->begin};
-    int i, k, begin = 0;
+    int i, k;
     for (i = 0; i < FA_LANES; i++)
         worst[i] = -1.0;
     if (nodes->near < FA_LANES * (nodes->block[nodes->n - 1] + 1))
@@ -221,21 +189,16 @@ FA_FUNC void fa_leaf_sum(const fa_log_moment *lm, fa_leaf *leaf, fa_leaf_nodes *
     nodes->worst = -1.0;
     for (i = 0; i < FA_LANES; i++)
         nodes->worst = fa_max(nodes->worst, worst[i]);
-    for (k = 2, i = 0; k < FA_TERMS; k += FA_STRIDE, i++) {
-        begin = fa_leaf_from(nodes, reach[i], begin);
-        if (begin == nodes->n) {
-            memset(leaf->coefficient + k, 0, (FA_TERMS - k) * sizeof(double));
-            break;
-        }
-        fa_leaf_stride(nodes, begin, leaf->coefficient + k);
-    }
+    for (k = 2; k < FA_TERMS; k += FA_STRIDE)
+        fa_leaf_stride(nodes, leaf->coefficient + k);
     leaf->coefficient[0] = fa_sum_lanes(zero) + leaf->begin * kl;
     leaf->coefficient[1] = fa_sum_lanes(one) + leaf->radius * kl;
-    for (k = 0; k < FA_TERMS; k++)
-        leaf->coefficient[k] *= fa_factor[k];
+    FA_PRAGMA(GCC unroll 42)
+    for (k = 2; k < FA_TERMS; k++)
+        leaf->coefficient[k] *= factor /= k; /* 1/k!, which compilers know */
 }
 
-/* the balances at one order, from a K' - K, K' and K'' */
+/* the i-th balance, at order 1 + a, from a K' - K, K' and K'' */
 FA_INLINE void fa_balance_set(fa_balances *at, int i, fa_sides ask, double a, double r, double excess, double k1,
                               double k2)
 {
@@ -246,31 +209,24 @@ FA_INLINE void fa_balance_set(fa_balances *at, int i, fa_sides ask, double a, do
     at->shift_slope[i] = ask.for_delta ? step / a : step;
 }
 
-/* K of M - 1 */
-FA_INLINE double fa_leaf_log(const fa_leaf *leaf, double m)
-{
-    return leaf->reference + fa_log1p_plain_v(m - leaf->less);
-}
-
-/* balances at eight orders, from the series */
-FA_FUNC void fa_leaf_balances(fa_leaf *leaf, fa_sides ask)
+/* balances at FA_LANES orders, from the first `terms` powers of the series */
+FA_INLINE void fa_leaf_balances(const fa_leaf *leaf, fa_sides ask, int terms, const double *t, fa_balances *out)
 {
     const double *c = leaf->coefficient;
     double r = leaf->radius, inverse_r = 1.0 / r;
     int i, k;
     FA_PRAGMA(omp simd)
     for (i = 0; i < FA_LANES; i++) {
-        double t = i * (1.0 / (FA_LANES - 1)), m = c[FA_TERMS - 1], m1 = 0.0, m2 = 0.0, inverse, k1, a;
+        double x = t[i], m = c[terms - 1], m1 = 0.0, m2 = 0.0, inverse, k1, a = FA_FMA(r, x, leaf->begin);
         FA_PRAGMA(GCC unroll 42)
-        for (k = FA_TERMS - 2; k >= 0; k--) {
-            m2 = FA_FMA(m2, t, m1);
-            m1 = FA_FMA(m1, t, m);
-            m = FA_FMA(m, t, c[k]);
+        for (k = terms - 2; k >= 0; k--) {
+            m2 = FA_FMA(m2, x, m1);
+            m1 = FA_FMA(m1, x, m);
+            m = FA_FMA(m, x, c[k]);
         }
-        a = FA_FMA(r, t, leaf->begin);
-        inverse = inverse_r / ((1.0 - leaf->less) + m);
+        inverse = inverse_r / (1.0 + m);
         k1 = m1 * inverse;
-        fa_balance_set(&leaf->at, i, ask, a, r, a * k1 - fa_leaf_log(leaf, m), k1,
+        fa_balance_set(out, i, ask, a, r, a * k1 - fa_log1p_plain_v(m), k1,
                        2.0 * m2 * inverse * inverse_r - k1 * k1);
     }
 }
@@ -309,7 +265,7 @@ FA_FUNC double fa_leaf_error(const fa_log_moment *lm, const fa_leaf *leaf, const
         int end = FA_LANES * (nodes->block[nodes->n - 1] + 1);
         double y = (lm->z_first + end * m->h) * m->inv_var;
         far = FA_EPS * (200.0 + nodes->worst + leaf->radius * (9.0 + (y > FA_SGM_FAR ? 10.0 : 3.0) * y) +
-                        4.0 * fa_max(FA_LEAF_HUGE + 50.0, leaf->reference)) +
+                        4.0 * (FA_LEAF_HUGE + 50.0)) +
               fa_center_error(m, top);
     }
     return fa_max(near, far);
@@ -320,25 +276,23 @@ FA_FUNC double fa_leaf_error(const fa_log_moment *lm, const fa_leaf *leaf, const
  *   cost     about 3 ns a node */
 FA_FUNC void fa_leaf_fill(fa_log_moment *lm, fa_leaf *leaf, fa_sides ask)
 {
+    static const double sevenths[] = {0.0, 1.0 / 7.0, 2.0 / 7.0, 3.0 / 7.0, 4.0 / 7.0, 5.0 / 7.0, 6.0 / 7.0, 1.0};
     double top = leaf->begin + leaf->radius, y = -leaf->radius * lm->loss[0], low, omitted;
     int n = fa_cached_nodes(lm, top, lm->z_first);
     fa_leaf_nodes nodes;
     leaf->relative = INFINITY;
-    leaf->reference = (1.0 + leaf->begin) * (0.5 * leaf->begin * lm->mech.inv_var + lm->mech.log_q);
-    leaf->less = leaf->reference > FA_LEAF_HUGE;
-    leaf->reference *= leaf->less;
     fa_leaf_choose(lm, leaf, n, &nodes);
-    if (nodes.rest < INFINITY && nodes.n && !(leaf->less > 0.0 && nodes.direct)) {
+    if (nodes.rest < INFINITY && nodes.n &&
+        (1.0 + leaf->begin) * (0.5 * leaf->begin * lm->mech.inv_var + lm->mech.log_q) <= FA_LEAF_HUGE) {
         fa_leaf_sum(lm, leaf, &nodes);
         low = leaf->coefficient[0];
-        omitted = fa_omitted_left(&lm->mech, top, lm->z_first, leaf->reference) +
-                  fa_omitted_right(&lm->mech, top, lm->z_first + (n - 1) * lm->mech.h, lm->loss[n - 1],
-                                   leaf->reference);
+        omitted = fa_omitted_left(&lm->mech, top, lm->z_first, 0.0) +
+                  fa_omitted_right(&lm->mech, top, lm->z_first + (n - 1) * lm->mech.h, lm->loss[n - 1], 0.0);
         leaf->relative = lm->mech.alias + FA_LEAF_ROUNDING * (1.0 + 2.0 / 3.0 * y * (1.0 + 6.4 * y)) +
                          fa_leaf_error(lm, leaf, &nodes) +
                          1.001 * (omitted + nodes.rest + fa_leaf_remainder(leaf, &nodes)) / low;
-        if (low >= FA_LEAF_LEAST && leaf->relative <= FA_LEAF_LEDGER * fa_max(1.0, leaf->reference)) {
-            fa_leaf_balances(leaf, ask);
+        if (low >= FA_LEAF_LEAST && leaf->relative <= FA_LEAF_LEDGER) {
+            fa_leaf_balances(leaf, ask, FA_TERMS, sevenths, &leaf->at);
             return;
         }
         leaf->relative = INFINITY;

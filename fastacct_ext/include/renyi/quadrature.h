@@ -174,18 +174,6 @@ FA_INLINE int fa_count_near(const double *loss, int n, double a, double limit)
     return near;
 }
 
-/* fewer near nodes than lanes: with weights of 0 beside them */
-FA_FUNC void fa_sums_near_rest(const double *loss, const double *weight, int n, double a, fa_sums *sums)
-{
-    double l[FA_LANES], w[FA_LANES];
-    int i;
-    for (i = 0; i < FA_LANES; i++) {
-        l[i] = i < n ? loss[i] : 0.0;
-        w[i] = i < n ? weight[i] : 0.0;
-    }
-    fa_sums_near(l, w, FA_LANES, a, sums);
-}
-
 /* n nodes from the j-th on, at most FA_BLOCK where some are far; kl: sum of p E2(-loss) over them.  Near ones err by
  * what the last of them does, far ones each by their own */
 FA_INLINE void fa_sums_block(const fa_sgm *m, const fa_bump *bump, fa_need need, int64_t j, int n, const double *loss,
@@ -199,7 +187,7 @@ FA_INLINE void fa_sums_block(const fa_sgm *m, const fa_bump *bump, fa_need need,
         else
             fa_sums_near(loss, weight, whole, a, sums);
         if (whole < near)
-            fa_sums_near_rest(loss + whole, weight + whole, near - whole, a, sums);
+            fa_sums_near(loss + whole, weight + whole, near - whole, a, sums);
         sums->kl += kl;
         sums->lost += fa_near_lost(weight[near - 1], loss[near - 1], a, near);
         sums->near += fa_near_error(m, a, loss[0], (double)(j + near - 1) * m->h, loss[near - 1]) *

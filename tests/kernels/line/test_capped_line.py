@@ -9,7 +9,7 @@ import pytest
 import fastacct as fa
 from bench import scores
 from fastacct import reference
-from fastacct_ext import _kernels
+from tests import kernel_parts
 
 ENTRIES = ("log_value", "up", "down", "tail", "quadrature", "rounding", "ends", "closed", "put", "floor", "alias")
 USUAL = {
@@ -27,10 +27,10 @@ JOBS = {
 
 def _ledger(steps, mu2, epsilon, **budget):
     """The ledger of one line, for triples (noise, rate, count) and Gaussians with mu^2; None where there is no line."""
-    out = np.empty(len(ENTRIES))
-    columns = (np.array(column, float) for column in zip(*steps, strict=True))
-    found = _kernels.capped_line(*columns, mu2, epsilon, np.array(list((USUAL | budget).values())), out)
-    return dict(zip(ENTRIES, out.tolist(), strict=True)) if found else None
+    columns = [list(column) for column in zip(*steps, strict=True)]
+    lists = (*columns, list((USUAL | budget).values()))
+    out = kernel_parts.call("ledgers", "line", len(steps), mu2, epsilon, lists=lists, answers=len(ENTRIES))
+    return dict(zip(ENTRIES, out, strict=True)) if out[0] == out[0] else None
 
 
 def _line(job, **budget):

@@ -4,6 +4,7 @@
 #include "parts.h"
 
 #include "line/capped_bound.h"
+#include "once.h"
 
 /* log of the bound of delta of sampled Gaussian steps, direction remove, and epsilon by it */
 void upper(double sigma, double rate, double steps, double eps, double log_delta, double *out)
@@ -31,7 +32,7 @@ void moved(double sigma, double rate, double steps, double eps, double need, dou
     memset(&work, 0, sizeof(work));
     out[0] = out[1] = out[2] = NAN;
     effort.need = need;
-    if (fa_cap_job_set(&work.job, sigma, rate, steps) && fa_cap_read_once(&work, eps, &effort, 0, &r, &g)) {
+    if (fa_cap_job_set(&work.job, sigma, rate, steps) && read_once(&work, eps, &effort, 0, &r, &g)) {
         const fa_cap_line *line = &work.line;
         const fa_cap_block *block = work.job.blocks;
         double sum = 0.0, c1 = line->plan.c - 1.0, largest = 0.0,

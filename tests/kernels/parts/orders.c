@@ -25,7 +25,7 @@ void series(double sigma, double rate, double begin, double radius, double a, do
         for (k = FA_TERMS - 1; k >= 0; k--)
             m = m * t[0] + leaf->coefficient[k];
         fa_leaf_answer(leaf, ask, t, value, order);
-        if (leaf->relative < INFINITY && leaf->less == 0.0 && order[0] == a)
+        if (leaf->relative < INFINITY && order[0] == a)
             out[0] = m, out[1] = leaf->relative, out[2] = value[0];
     }
     free(leaf);

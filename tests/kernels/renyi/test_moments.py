@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct import reference
-from fastacct_ext import _kernels
+from tests import kernel_parts
 
 USUAL = {"step": 1.0, "limit": 50.0, "spare": 40.0}
 ENTRIES = ("alias", "omitted", "near", "far")
@@ -21,9 +21,10 @@ SUMS = 5e-14
 
 def ledger(sigma, q, order, **budget):
     """K and {entry: bound of the error of K}."""
-    out = np.empty(1 + len(ENTRIES))
-    assert _kernels.moment_ledger(sigma, q, order, np.array([*(USUAL | budget).values()]), out)
-    return mpf(float(out[0])), dict(zip(ENTRIES, out[1:].tolist(), strict=True))
+    numbers = (sigma, q, order, *(USUAL | budget).values())
+    k, *entries = kernel_parts.call("ledgers", "log_moment", *numbers, answers=1 + len(ENTRIES))
+    assert k == k
+    return mpf(k), dict(zip(ENTRIES, entries, strict=True))
 
 
 def truth(sigma, q, order):

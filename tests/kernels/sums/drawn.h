@@ -1,5 +1,6 @@
 /* drawn.h -- random capped lines, drawn so coarsely that the bounds of their ledgers matter, and comparisons. */
 #include "law.h"
+#include "../parts/once.h"
 
 enum { SAMPLED, FEW, ADDED, WALLED, GROUP, REPLACED, ADDED_GROUP, OUTWEIGHED };
 
@@ -133,7 +134,7 @@ static int draw(drawn *d)
         return 0;
     d->at.eps = eps;
     d->effort = effort_of(&d->at);
-    if (!fa_cap_read_once(&d->work, eps, &d->effort, d->at.floor, &d->r, &d->g))
+    if (!read_once(&d->work, eps, &d->effort, d->at.floor, &d->r, &d->g))
         return 0;
     d->b = d->work.job.blocks;
     d->p = &d->work.line.plan;
