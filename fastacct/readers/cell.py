@@ -65,11 +65,6 @@ class Side:
         return self.is_on_grid and any(part.is_apart for part in self._parts)
 
     @cached
-    def _released(self) -> Answers | None:
-        """Of a job that is one release which its pair itself reads."""
-        return self._used[0][0].one_release(self._direction) if [count for _, count in self._used] == [1] else None
-
-    @cached
     def _parts(self) -> list[Part]:
         used = ((pair.side(self._direction), count) for pair, count in self._used)
         return [Part(one.upper, one.lower, count, is_apart=one.is_apart) for one, count in used]
@@ -78,23 +73,24 @@ class Side:
     def _grid(self) -> Grid | Smoothed:
         asked = self._settings
         grid = Grid(self._parts, asked.tolerance or TOLERANCE, asked.spacing)
-        if asked.tolerance is None and asked.spacing is None and Smoothed.is_possible(self._parts, grid):
+        if asked.tolerance is None and Smoothed.is_possible(self._parts, grid):
             return Smoothed(self._parts, grid, TOLERANCE)
         return grid
 
     @cached
-    def coarse(self) -> Grid | None:
-        """A grid that takes little time, where losses are composed on a grid."""
-        return Grid(self._parts, _COARSE) if self.is_on_grid else None
+    def _coarse(self) -> Grid:
+        """A grid that takes little time."""
+        return Grid(self._parts, _COARSE)
 
     @cached
     def _at_once(self) -> Answers | None:
         """The reader that needs no grid, if one takes these losses."""
-        if self._released:
-            return self._released
+        is_one = [count for _, count in self._used] == [1]
+        if is_one and (release := self._used[0][0].one_release(self._direction)):
+            return release
         if self._settings.spacing is None and (listed := Listed.of(self._parts)):
             return listed
-        if self._settings.tolerance is None and Single.is_possible(self._parts):
+        if is_one and self._settings.tolerance is None:
             return Single(self._parts[0])
         return None
 
@@ -109,8 +105,8 @@ class Side:
         return self._at_once is None
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
-        """An upper bound of the answer by a coarse grid."""
-        return self.coarse.at_most(quantity, target) if self.coarse else math.inf
+        """An upper bound by a coarse grid, where losses are composed on a grid."""
+        return self._coarse.at_most(quantity, target) if self.is_on_grid else math.inf
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False) -> Found:
         """The answer; of sides that are apart the upper one alone takes about half of the time."""
