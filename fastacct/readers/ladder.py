@@ -128,8 +128,10 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """The line of the job without its samples, which is never more private."""
-    if not cell.is_gaussian or (whole := cell.process.unsampled()) == cell.process:
-        raise OutOfReachError("no mixtures are sampled")
+    if one.upper < TOP[WHAT[one.quantity]] and not cell.is_gaussian:
+        raise OutOfReachError("of what are no mixtures it is asked where nothing is known")
+    if (whole := cell.process.unsampled()) == cell.process:
+        raise OutOfReachError("nothing is sampled")
     return TRIVIAL[one.quantity], cell.by_line(whole, cell.relation, WHAT[one.quantity], one.target), "without samples"
 
 
