@@ -313,7 +313,7 @@ MUTANTS = (
      "audit/planned test_a_line_of_a_report"),
     ("audit/betting.py", "_STAKES.size * len(ways) * claims[0].size", "_STAKES.size * claims[0].size",
      "audit/betting test_a_bet_against"),
-    ("readers/job.py", "low, high = lower.max(axis=0), upper.max(axis=0)", "low, high = lower.max(axis=0), upper[0]",
+    ("readers/job.py", "np.maximum(upper[at], found.upper)", "upper[at]",
      "mechanisms/parallel test_parallel_is"),
     ("training/meter.py", "max(int(more), 0)", "max(int(more) + 1, 0)", "training/meter test_the_largest_number"),
     ("training/given.py", "math.fsum((least / one) ** 2 for one in each)", "max((least / one) ** 2 for one in each)",
