@@ -97,7 +97,7 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
         for k in np.argsort(-upper[:, i], kind="stable").tolist():
             known = lower[:, i] if is_lower else upper[is_final[:, i], i]
             if not is_final[k, i] and upper[k, i] > known.max(initial=-math.inf):
-                lower[k, i], upper[k, i], _ = by_cells(jobs[k], ask._replace(target=target, shape=()))
+                lower[k, i], upper[k, i], _ = by_cells(jobs[k], ask._replace(target=np.array(target), shape=()))
                 is_final[k, i] = True
     low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
     return Bounds(low, high, status_of_answer(ask.quantity, low, high))
