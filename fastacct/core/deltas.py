@@ -38,7 +38,7 @@ class Concentration(NamedTuple):
     >>> import fastacct as fa
     >>> found = fa.privacy_loss(fa.Gaussian(2.0)).concentration
     >>> round(found.mu, 6), round(found.tau, 6)
-    (0.125, 0.5015)
+    (0.125, 0.500144)
     """
 
     mu: float

@@ -232,10 +232,6 @@ class Process(Composed):
         """Sum of pure guarantees of a job of plain numbers, inf where one is missing."""
         return cell_pure_epsilon(next(self.decompose(relation).cells()), relation)
 
-    def others_alike(self, relation: Relation) -> Process:
-        """What it releases at least: where the other records of an epoch contribute nothing."""
-        return Process((mechanism.others_alike(relation), count) for mechanism, count in self)
-
     def unsampled(self) -> Process:
         """The same process on the whole data set, whose losses are never smaller."""
         return Process((mechanism.unsampled(), count) for mechanism, count in self)

@@ -77,9 +77,14 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     return Bounds(lower, upper, status_of_answer(ask.quantity, lower, upper))
 
 
+def others_alike(job: Process, relation: Relation) -> Process:
+    """What a job releases at least: where the other records of an epoch contribute nothing."""
+    return Process((mechanism.others_alike(relation), count) for mechanism, count in job)
+
+
 def _or_alike(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """The larger of two lower ends: the other records of an epoch may contribute nothing, too."""
-    if ask.only_upper or (other := job.others_alike(ask.relation)) == job:
+    if ask.only_upper or (other := others_alike(job, ask.relation)) == job:
         return bounds
     found = _beside(other, ask, bounds)
     return Bounds(np.maximum(found.lower, bounds.lower), bounds.upper, np.minimum(found.status, bounds.status))

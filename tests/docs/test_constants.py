@@ -44,7 +44,7 @@ CONSTANTS = [
     ("order_search", "falls 48 below", "renyi/leaf_map.h", "FA_LEAF_HIDDEN", "48.0"),
     ("order_search", "+ 3.7)^2", "renyi/leaf_map.h", "FA_LEAF_SLOW", "3.7"),
     ("order_search", "\\le k < 42", "renyi/order_series.h", "FA_TERMS", "42"),
-    ("order_search", "Where $B(c) > 200$", "renyi/order_series.h", "FA_LEAF_HUGE", "200.0"),
+    ("order_search", "with $B(c) > 200$", "renyi/order_series.h", "FA_LEAF_HUGE", "200.0"),
     ("line", "7.5 widths end at", "line/capped_job.h", "FA_CAP_DEPTH", "7.5"),
     ("line", "\\mathrm{cap} + 8.6 w", "line/capped_job.h", "FA_CAP_CUT", "8.6"),
     ("line", "started afresh every 128 points", "line/capped_job.h", "FA_CAP_SYNC", "128"),
