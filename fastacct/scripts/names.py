@@ -155,8 +155,7 @@ class Script(Tree):
         same = [one for one in self.nodes if isinstance(one, Function | ast.ClassDef) and one.name == name]
         if not used:
             raise ElsewhereError(function, f"nothing in this file calls {name}")
-        if is_method and len(used) > 1:
-            used = [one for one in used if not self._is_of_library(one)] or used
+        used = [one for one in used if not self._is_of_library(one)] or used if len(used) > 1 else used
         above = self.parent[used[0]]
         if self.is_call(above, "absl.app.run") and len(used) == len(same) == 1:
             return above
@@ -167,12 +166,11 @@ class Script(Tree):
         return above
 
     def _is_of_library(self, method: ast.expr) -> bool:
-        """Whether a method is surely that of an object of a library."""
+        """Whether a method is surely that of an object of a library, and of no copy or wrapper."""
         try:
-            made = self.resolve(method.value) if isinstance(method, ast.Attribute) else method
+            return isinstance(method, ast.Attribute) and self.is_new_of_library(self.resolve(method.value))
         except UnclearError:
             return False
-        return isinstance(made, ast.Call) and bool(self.qualified(made.func))
 
     def returned(self, call: ast.Call) -> ast.expr:
         """What a function or a method of the file returns, where it has one return."""

@@ -53,6 +53,7 @@ _ROOTS: Final = {one[0] for one in map(re.compile(r"\w+").match, _LIBRARIES.spli
 _SINGLE: Final = re.compile(r"\.grad_sample\b|per_?(?:example|sample)_?grad|vmap\(\s*(?:\w+\.)*(?:value_and_)?grad\(")
 """Gradients of single records."""
 _OF_GRADIENT: Final = re.compile(r"grad|None|mask|frozen|trainable", re.I)
+_OF_SHAPE: Final = re.compile(r"dim|shape|size|len\(|not in|!=")
 _NAMED: Final = re.compile(r"clip", re.I)
 _EACH: Final = re.compile(r"\bin (?:zip|range)\((?:len\()?[a-zA-Z]")
 _BACK: Final = re.compile(r"autograd\.grad\(|\.backward\(\)")
@@ -144,7 +145,12 @@ def left_out(script: Script, place: ast.AST, over: ast.For) -> ast.If | None:
             for one in tests:
                 used = [each for each in walk(one.test) if isinstance(each, ast.Name)]
                 if names & {each.id for each in used} and not _OF_GRADIENT.search(ast.unparse(one.test)):
-                    return one
+                    inside = [each for each in walk(one) if isinstance(each, ast.Name)]
+                    names |= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
+                    later = [each for each in walk(above) if getattr(each, "lineno", 0) > (one.end_lineno or 0)]
+                    is_used = any(isinstance(each, ast.Name) and each.id in names for each in later)
+                    if is_used or _OF_SHAPE.search(ast.unparse(one.test)):
+                        return one
         node = above
     return None
 

@@ -80,9 +80,13 @@ def test_a_method_that_has_the_name_of_the_engines_is_no_second_loop():
     (found,) = check(OLD.replace("for x, y in self.loader", "for x, y in self.dp").replace(" dp_loader", " self.dp"))
     assert found.sampling == "poisson"
     assert found.breaks is None
-    twice = OLD.replace("engine = self.make_private()", "engine = self.make_private()\n        self.make_private()")
-    (found,) = check(twice)
-    assert found.epsilon is None
+
+
+@pytest.mark.parametrize("more", ["self.make_private()", "copy.copy(self).make_private()", "Twin(self).make_private()"])
+def test_a_method_that_is_called_again_is_asked_about(more):
+    text = "import copy\nfrom library import Twin\n" + OLD
+    found = check(text.replace("engine = self.make_private()", f"engine = self.make_private()\n        {more}"))
+    assert all(one.epsilon is None for one in found)
 
 
 def test_a_field_that_is_none_at_first_counts_where_it_is_set_once():
@@ -105,6 +109,16 @@ def test_noise_for_some_parameters_gets_no_number(test, is_asked):
     assert ("noise" in found.asks) == is_asked
     assert "combines records" not in str(found)
     assert "statistic" not in str(found)
+
+
+def test_a_loop_that_changes_some_parameters_only_may_leave_out_the_others():
+    old = SOME[SOME.index("                g = summed") : SOME.index("            optimizer.step()")]
+    new = """                if "fc" in name:
+                    g = summed[name] + torch.normal(0.0, args.sigma * args.clip, size=summed[name].shape)
+                    p.grad = g / args.batch_size
+"""
+    (found,) = check(SOME.replace(old, new))
+    assert "noise" not in found.asks
 
 
 @pytest.mark.parametrize("norms", ["g.norm(1) for g in grads.values()", "g.sum(0) for g in grads.values()"])
