@@ -15,7 +15,8 @@ WORDS = {
     "docs/explorer": ["explorer", "sliders"],
     "docs/faq": [
         "fine-tuning", "LoRA", "large language model", "public data", "ghost clipping", "adaptive clipping",
-        "good epsilon", "which epsilon", "which delta", "choose delta", "delta choice", "batch norm", "gradient accumulation",
+        "good epsilon", "which epsilon", "which delta", "choose delta", "delta choice", "batch norm",
+        "gradient accumulation",
     ],
     "docs/howto/budget": ["privacy budget", "privacy filter", "adaptive composition"],
     "docs/howto/check_loop": ["check-loop", "pre-commit", "GitHub Action", "poisson_sampling"],
@@ -28,7 +29,8 @@ WORDS = {
     "docs/howto/training": ["callback", "live epsilon", "Keras", "checkpoint", "early stopping"],
     "docs/loaders": [
         "DataLoader", "Hugging Face", "Huggingface", "shuffle", "shuffling", "drop_last", "DistributedSampler",
-        "Lightning", "tf.data", "PyTorch", "clipping", "sampler", "shuffled batches", "random seed", "multi-GPU", "DistributedDataParallel", "gradient clipping",
+        "Lightning", "tf.data", "PyTorch", "clipping", "sampler", "shuffled batches", "random seed",
+        "multi-GPU", "DistributedDataParallel", "gradient clipping",
     ],
     "docs/mechanisms": [
         "Laplace noise", "Gaussian mechanism", "exponential mechanism", "DP-FTRL", "local differential privacy",

@@ -138,6 +138,7 @@ FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
     fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH, 0.0, &kept};
     fa_cap_answer a = {0};
     fa_caps next;
+    double above;
     work->anchor = work->near = 0.0;
     for (;; aim.effort.caps = fa_cap_next_caps(&work->job, &aim.effort)) {
         double fine = aim.effort.caps == FA_CAPS_NONE ? FA_CAP_DEAR_WIDTH : FA_CAP_FINE;
@@ -157,7 +158,8 @@ FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
         *out = kept;
         return 1;
     }
-    if (work->job.mixtures && a.eps > 0.0 && fabs(a.r.log_value - log_delta) < 1.0) /* delta(0) is above, about */
+    above = a.r.log_value - a.r.slope * a.eps - log_delta; /* of delta(0), about */
+    if (work->job.mixtures && a.eps > 0.0 && above > 0.01 && above < 1.0)
         return 0;
     if (!fa_cap_is_free(work, log_delta - work->job.off))
         return 0;
