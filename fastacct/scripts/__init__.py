@@ -1,7 +1,8 @@
 """Training scripts, read and not run: which sampler a loop has, which epsilon holds for it, and what must be asked for.
 
-`names` says what a name stands for where that is sure, `loops` how often a line runs, `sources` what a data loader is,
-`engines`, `trainers` and `others` what is said to Opacus and others, `noise` where it is added by hand, `records`
-whether a record counts once in a batch, `mixing` what combines records by its name, `flow` and `leaks` what is told of
-records beside the noise, `public` what else is trained on, `answers` what is proved of it, `files` finds the scripts.
+`names` says what a name stands for where that is sure (`tables`: in dictionaries), `loops` how often a line runs,
+`sources` what a data loader is, `engines`, `trainers` and `others` what is said to Opacus and others, `noise` where it
+is added by hand, `records` whether a record counts once in a batch, `mixing` what combines records by its name, `flow`
+and `leaks` what is told of records beside the noise, `public` what else is trained on, `answers` what is proved of it,
+`files` finds the scripts.
 """

@@ -19,7 +19,7 @@ from fastacct.scripts.names import Script
 from fastacct.scripts.public import ask_of_others
 from fastacct.scripts.records import ask_where_records_mix
 from fastacct.scripts.steps import ask_where_resumed
-from fastacct.scripts.tree import UnclearError, last_name
+from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 
 _WORDS: Final = (
     ("make_private",),
@@ -208,7 +208,9 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         whole = script.qualified(call.func)
         name = whole.rpartition(".")[2] or last_name(call.func)
         known = _READERS.get(name) or _READERS.get(next(filter(name.endswith, _ENDS), ""))
-        is_method = name.startswith("make_private") and not isinstance(call.func, ast.Attribute)
+        is_method = name.startswith("make_private") and (
+            not isinstance(call.func, ast.Attribute) or _is_own(script, call)
+        )
         if known is None or is_method or not whole.startswith(known[0]) or whole.endswith("keras_api.make_private"):
             continue
         _, framework, read = known
@@ -247,6 +249,16 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
     return found
+
+
+def _is_own(script: Script, call: ast.Call) -> bool:
+    """Whether a method of the class itself is called, in which a method of that name makes it private."""
+    owner, name = script.owner(call), last_name(call.func)
+    if owner is None or not isinstance(call.func, ast.Attribute) or ast.unparse(call.func.value) != "self":
+        return False
+    bodies = [one for one in owner.body if isinstance(one, Function) and one.name == name]
+    inside = [one for body in bodies for one in walk(body) if isinstance(one, ast.Call)]
+    return any(last_name(one.func) in _METHODS and one is not call for one in inside)
 
 
 def _by_detours(script: Script) -> Iterator[tuple[ast.AST, UnclearError]]:

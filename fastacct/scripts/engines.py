@@ -8,9 +8,11 @@ from functools import partial
 from typing import Final
 
 from fastacct.loaders import loader_guide
+from fastacct.scripts import tables
 from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single, iterated, refuse_added
 from fastacct.scripts.names import Script
+from fastacct.scripts.noise import loops_around
 from fastacct.scripts.sources import Loader, size_of, torch_loader
 from fastacct.scripts.steps import (
     ask_of_file,
@@ -44,7 +46,7 @@ def opacus(loop: Loop, call: ast.Call) -> Loop:
     loop.sampling, is_poisson = "poisson", True
     if not script.is_call(script.resolve(call.func.value), *_ENGINES):
         raise UnclearError(call, "this is no PrivacyEngine that can be seen")
-    said = keywords(call, ())
+    said = keywords(tables.spread(script, call, partial(script.resolve, once=True)), ())
     try:
         if "poisson_sampling" in said and script.fold(said["poisson_sampling"]) is not True:
             is_poisson = False
@@ -58,7 +60,11 @@ def opacus(loop: Loop, call: ast.Call) -> Loop:
         loop.ask("noise_multiplier", f"line {call.lineno}: Opacus finds it; print optimizer.noise_multiplier")
         loop.target = number(script, said.get("target_epsilon"))
         loop.take_delta(said.get("target_delta"))
-    if "clipping" in said and getattr(said["clipping"], "value", None) not in ("flat", "per_layer", "ghost"):
+    try:
+        clipping = script.fold(said["clipping"]) if "clipping" in said else "flat"
+    except UnclearError:
+        clipping = ""
+    if clipping not in ("flat", "per_layer", "ghost"):
         loop.ask("noise_multiplier", f"line {call.lineno}: clipping that changes the noise")
     if "noise_generator" in said:
         loop.notes.append("The seed of noise_generator must be secret, and used once.")
@@ -123,7 +129,20 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         loop.ask("epochs", error)
     except UnclearError as error:
         loop.ask("batches epochs", error)
+    _ask_of_plan(loop)
     return from_loader(loop, source, is_poisson=is_poisson and is_used)
+
+
+def _ask_of_plan(loop: Loop) -> None:
+    """Say where the noise is found for fewer epochs than are taken."""
+    run = loop.values.get("epochs")
+    for call in loop.script.calls if "noise_multiplier" in loop.asks else ():
+        if last_name(call.func) in ("get_noise_multiplier", "make_private_with_epsilon"):
+            said = {one.arg: one.value for one in call.keywords}
+            planned = number(loop.script, said.get("epochs"))
+            if planned is not None and run is not None and planned < run:
+                text = f"the noise is found for {planned:g} epochs, and {run:g} are taken: its epsilon does not hold"
+                loop.asks["noise_multiplier"] = f"line {call.lineno}: {text}; print the noise"
 
 
 def from_loader(loop: Loop, source: ast.expr, *, is_poisson: bool) -> Loop:
@@ -326,8 +345,8 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
             raise UnclearError(call, "not one loop takes a step of this optimizer")
         loop.body = inner
     except AddedError as error:
-        loop = asked(loop, error)
-        loop.ask_instead("batch_size", f"{error}; of all batches of a step together")
+        loop, why = asked(loop, error), f"{error}; of all batches of a step together"
+        loop.ask_instead("batch_size", _of_one_batch(loop, said, steps) or why)
         return loop
     except UnclearError as error:
         return asked(loop, error)
@@ -343,3 +362,18 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
     ask_of_file(loop)
     take_epochs(loop, steps, call)
     return from_loader(loop, iterated(script, inner.iter), is_poisson=False)
+
+
+def _of_one_batch(loop: Loop, said: Mapping[str, ast.expr], steps: list[ast.Call]) -> str:
+    """What is wrong where an engine is told the size of one batch, and a step adds up several."""
+    script, told = loop.script, said.get("batch_size")
+    inner = next(iter(loops_around(script, steps[0])), None)
+    if told is None or inner is None:
+        return ""
+    try:
+        one = torch_loader(script, iterated(script, inner.iter)).batch_size
+        size = None if one is None else script.fold(one)
+        is_one = size is not None and size > 1 and script.fold(told) == size
+    except UnclearError:
+        return ""
+    return f"line {told.lineno}: the engine is told {size}, the size of one batch, and a step adds up several" * is_one

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.tree import Function, UnclearError, last_name, names_in, parts, value_of, walk
+from fastacct.scripts.tree import Function, UnclearError, is_over_layers, last_name, names_in, parts, value_of, walk
 
 Kinds = frozenset[str]
 _NONE: Final[Kinds] = frozenset()
@@ -345,7 +345,7 @@ class Flow:
             return _as(kinds, "figure")
         if "figure" in kinds and (name in _PLACES or (name in _PICKS and "key" in {one.arg for one in call.keywords})):
             return kinds | {"choice"}
-        if name in _FIGURES:
+        if name in _FIGURES and not is_over_layers(call):
             is_mean = name in ("mean", "sum", "median", "average", "reduce_mean", "reduce_sum")
             is_kept = is_mean and _is_along_records(call, call.args[1:] if whole else call.args)
             return _as(kinds, "figure") | ({"mean"} if is_kept and kinds - {"figure"} else _NONE)

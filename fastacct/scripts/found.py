@@ -26,6 +26,8 @@ ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
 }
 """The numbers of a loop, and which values they may have."""
 _SPENT: Final = ("get_epsilon", "get_privacy_spent")
+_TARGETS: Final = ("PrivacyEngine", "get_noise_multiplier")
+"""What finds the noise, or is told what it must be good for."""
 
 
 class Loop:
@@ -123,11 +125,12 @@ class Loop:
             name = last_name(call.func)
             try:
                 given = keywords(call, ("delta",)) if name in _SPENT else {}
-                if name.startswith("compute_dp_sgd_privacy"):
+                is_asked = script.qualified(call.func).startswith("fastacct.")
+                if name.startswith("compute_dp_sgd_privacy") or name in _TARGETS or is_asked:
                     given = keywords(call, None)
             except UnclearError:
                 continue
-            found += [given["delta"]] if "delta" in given else []
+            found += [given[word] for word in ("delta", "target_delta") if word in given]
         if not found:
             self.take("delta", None)
         for one in found:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from fastacct.scripts import tables
 from fastacct.scripts.tree import (
     Binding,
     ElsewhereError,
@@ -74,7 +75,7 @@ class Script(Tree):
         if isinstance(node, ast.Attribute):
             return node if self.qualified(node) else self._resolved(self._field(node), once)
         if isinstance(node, ast.Subscript):
-            return self._resolved(self._item(node), once)
+            return self._resolved(tables.item(self, node, partial(self.resolve, once=True)), once)
         if not isinstance(node, ast.Name) or self.qualified(node):
             return node
         found = self._binding(node, once)
@@ -154,6 +155,7 @@ class Script(Tree):
         same = [one for one in self.nodes if isinstance(one, Function | ast.ClassDef) and one.name == name]
         if not used:
             raise ElsewhereError(function, f"nothing in this file calls {name}")
+        used = [one for one in used if not self._is_of_library(one)] or used if len(used) > 1 else used
         above = self.parent[used[0]]
         if self.is_call(above, "absl.app.run") and len(used) == len(same) == 1:
             return above
@@ -162,6 +164,13 @@ class Script(Tree):
         if is_method and isinstance(used[0], ast.Attribute) and not self._is_instance(used[0].value, owner):
             raise UnclearError(used[0], f"whether this calls {name} cannot be told")
         return above
+
+    def _is_of_library(self, method: ast.expr) -> bool:
+        """Whether a method is surely that of an object of a library, and of no copy or wrapper."""
+        try:
+            return isinstance(method, ast.Attribute) and self.is_new_of_library(self.resolve(method.value))
+        except UnclearError:
+            return False
 
     def returned(self, call: ast.Call) -> ast.expr:
         """What a function or a method of the file returns, where it has one return."""
@@ -216,6 +225,8 @@ class Script(Tree):
         stores = [one for one in self.attributes[node.attr] if not isinstance(one.ctx, ast.Load)]
         own = self.statement(node)  # what x = f(x) reads was set before it
         stores = [one for one in stores if self.statement(one) is not own] or stores
+        if isinstance(self.parent[node], ast.Attribute) and len(stores) > 1:  # None has no fields
+            stores = [one for one in stores if getattr(self._stored(one).value, "value", one) is not None] or stores
         for one in (*self.uses["setattr"], *self.attributes["__dict__"], *self._given_away(node.value)):
             raise UnclearError(one, f"this may change {ast.unparse(node)}")
         if isinstance(node.value, ast.Name) and node.value.id == "self" and stores:
@@ -320,17 +331,6 @@ class Script(Tree):
         if folded is None or (isinstance(folded, str) and "type" in given):
             raise UnclearError(options[0], f"--{node.attr.replace('_', '-')} is of the command line")
         return value
-
-    def _item(self, node: ast.Subscript) -> ast.expr:
-        """An element of a literal dictionary that is only read."""
-        if isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant):
-            whole = self.resolve(node.value, once=True)
-            above = [self.parent[one] for one in self.uses[node.value.id]]
-            if isinstance(whole, ast.Dict) and all(isinstance(one, ast.Subscript) for one in above):
-                keys = [one.value if isinstance(one, ast.Constant) else None for one in whole.keys]
-                if keys.count(node.slice.value) == 1 and None not in keys:
-                    return whole.values[keys.index(node.slice.value)]
-        raise UnclearError(node, f"{ast.unparse(node)} cannot be read")
 
     def assume(self, node: ast.AST) -> None:
         """Take flags of the command line as they must be for a node to run."""

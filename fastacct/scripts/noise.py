@@ -52,6 +52,8 @@ _ROOTS: Final = {one[0] for one in map(re.compile(r"\w+").match, _LIBRARIES.spli
 """Words of which one stands wherever those of a library do."""
 _SINGLE: Final = re.compile(r"\.grad_sample\b|per_?(?:example|sample)_?grad|vmap\(\s*(?:\w+\.)*(?:value_and_)?grad\(")
 """Gradients of single records."""
+_OF_GRADIENT: Final = re.compile(r"grad|None|mask|frozen|trainable", re.I)
+_OF_SHAPE: Final = re.compile(r"dim|shape|size|len\(|not in|!=")
 _NAMED: Final = re.compile(r"clip", re.I)
 _EACH: Final = re.compile(r"\bin (?:zip|range)\((?:len\()?[a-zA-Z]")
 _BACK: Final = re.compile(r"autograd\.grad\(|\.backward\(\)")
@@ -127,6 +129,29 @@ def zero(script: Script) -> ast.Name | None:
                     return one
             except UnclearError:
                 continue
+    return None
+
+
+def left_out(script: Script, place: ast.AST, over: ast.For) -> ast.If | None:
+    """A test of a parameter's name or shape without which noise is added to it."""
+    tests: list[ast.If] = []
+    node = place
+    while node is not over and not isinstance(node, ast.Module | ast.FunctionDef | ast.Lambda):
+        above = script.parent[node]
+        if isinstance(above, ast.If) and node is not above.test and not (above.orelse and node in above.body):
+            tests.append(above)
+        if isinstance(above, ast.For) and above is not over:
+            names = {one.id for one in walk(above.target) if isinstance(one, ast.Name)}
+            for one in tests:
+                used = [each for each in walk(one.test) if isinstance(each, ast.Name)]
+                if names & {each.id for each in used} and not _OF_GRADIENT.search(ast.unparse(one.test)):
+                    inside = [each for each in walk(one) if isinstance(each, ast.Name)]
+                    names |= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
+                    later = [each for each in walk(above) if getattr(each, "lineno", 0) > (one.end_lineno or 0)]
+                    is_used = any(isinstance(each, ast.Name) and each.id in names for each in later)
+                    if is_used or _OF_SHAPE.search(ast.unparse(one.test)):
+                        return one
+        node = above
     return None
 
 

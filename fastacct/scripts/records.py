@@ -12,7 +12,7 @@ from fastacct.scripts.mixing import combining
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import LOADER
 from fastacct.scripts.sums import Sums
-from fastacct.scripts.tree import Function, UnclearError, last_name, walk
+from fastacct.scripts.tree import Function, UnclearError, is_over_layers, last_name, walk
 
 _STEPS: Final = ("forward", "call", "__call__", "training_step", "train_step", "compute_loss")
 _JOINS: Final = ("cat", "concat", "concatenate", "vstack", "row_stack", "append")
@@ -314,6 +314,8 @@ class _Region:
     def _is_statistic(self, node: ast.AST) -> bool:
         """Whether a number is found of all records together, as a mean is."""
         if not isinstance(node, ast.Call) or last_name(node.func) not in _STATISTICS or not self.holds(node):
+            return False
+        if is_over_layers(node):
             return False
         rest = node.args if not self.script.qualified(node.func) else node.args[1:]
         rest = [one for one in rest if ast.unparse(one) != "2"] if last_name(node.func) == "norm" else rest

@@ -7,6 +7,7 @@ import re
 from functools import partial
 from typing import Final, NamedTuple
 
+from fastacct.scripts import tables
 from fastacct.scripts.names import Script
 from fastacct.scripts.tree import UnclearError, keywords, last_name
 
@@ -45,7 +46,7 @@ def torch_loader(script: Script, node: ast.expr) -> Loader:
         made = script.returned(made)
     if not script.is_call(made, *LOADER):
         raise UnclearError(made, f"{ast.unparse(made)[:60]} is not a DataLoader that can be seen")
-    given = keywords(made, _ARGUMENTS + _MORE)
+    given = keywords(tables.spread(script, made, partial(script.resolve, once=True)), _ARGUMENTS + _MORE)
     if "batch_sampler" in given or "dataset" not in given:
         raise UnclearError(made, "a batch_sampler draws as it likes")
     settings: dict[str, bool | int] = {}
@@ -93,7 +94,9 @@ def size_of(script: Script, node: ast.expr) -> int:
     name = script.qualified(made.func) if isinstance(made, ast.Call) else ""
     short = name.rpartition(".")[2]
     for one in (one for field in _PARTS for one in script.attributes[field]):
-        if not isinstance(one.ctx, ast.Load):
+        owner = script.owner(one) if getattr(one.value, "id", "") == "self" else None
+        is_field = owner is not None and not owner.bases  # which no data set has
+        if not isinstance(one.ctx, ast.Load) and not is_field:
             raise UnclearError(one, f"{one.attr} is set: how many records are left cannot be told")
     if isinstance(made, ast.Call) and name.startswith("torchvision.datasets.") and short in _SETS:
         given = keywords(made, ("root", "train", "transform", "target_transform", "download"))

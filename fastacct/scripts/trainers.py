@@ -88,6 +88,9 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     loop.ask("noise_multiplier", f"line {over.lineno}: the noise over the clipping norm, of the sum of gradients")
     if (zero := noise.zero(script)) is not None:
         loop.asks["noise"] = f"line {zero.lineno}: {zero.id} is 0: no noise is added"
+    if (some := noise.left_out(script, place, over)) is not None:
+        text = ast.unparse(some.test)[:60]
+        loop.asks["noise"] = f"line {some.lineno}: noise is added to some of the parameters only, where {text}"
     loop.take_delta()
     ask_of_file(loop)
     try:

@@ -175,6 +175,12 @@ class Tree:
         """Whether a node calls one of the names, as they are imported."""
         return isinstance(node, ast.Call) and self.qualified(node.func) in names
 
+    def is_new_of_library(self, node: ast.AST) -> bool:
+        """Whether a class of a library is called, without anything of the script that it may wrap."""
+        names = [one for each in below(node)[1:] for one in walk(each) if isinstance(one, ast.Name)]
+        is_class = isinstance(node, ast.Call) and self.qualified(node.func).rpartition(".")[2][:1].isupper()
+        return is_class and not names
+
     def flag(self, node: ast.Attribute) -> ast.expr | None:
         """The default of a flag of absl that nothing in the file sets: FLAGS.name."""
         if not self.qualified(node.value).endswith("flags.FLAGS"):
@@ -331,6 +337,22 @@ def value_of(script: Tree, node: ast.AST, name: str) -> ast.expr | None:
 def methods_of(owner: ast.ClassDef) -> set[str]:
     """Names of methods that a class has beside its fields."""
     return {one.name for one in owner.body if isinstance(one, Function)}
+
+
+def is_over_layers(call: ast.AST) -> bool:
+    """Whether `sum` adds up what each parameter has of each record: sum(g.norm(dim=1) for g in grads.values())."""
+    whole = call.args[0] if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "sum" and call.args else None
+    if not isinstance(whole, ast.GeneratorExp | ast.ListComp) or len(whole.generators) != 1:
+        return False
+    over, inner = whole.generators[0].iter, whole.elt
+    is_listed = isinstance(over, ast.Call) and last_name(over.func) in ("values", "items", "leaves", "tree_leaves")
+    if not is_listed or not isinstance(inner, ast.Call) or last_name(inner.func) not in ("sum", "norm"):
+        return False
+    axes = [ast.unparse(one.value) for one in inner.keywords if one.arg in ("dim", "axis")]
+    axes += (
+        [ast.unparse(one) for one in inner.args[-1:]] if last_name(inner.func) == "sum" else []
+    )  # norm(1) is no axis
+    return axes[:1] in (["1"], ["-1"])
 
 
 def option_of(call: ast.Call) -> str:
