@@ -104,6 +104,15 @@ class Side:
         """Whether losses are rounded to a grid."""
         return self._at_once is None
 
+    def reached(self) -> float:
+        """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
+        total = 0.0
+        for pair, count in self._used:
+            if pair.one_release(self._direction) is not None:
+                return -math.inf
+            total += count * pair.side(self._direction).lower.reached()
+        return total - 4e-16 * (len(self._used) + 2.0) * abs(total)
+
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound by a coarse grid, where losses are composed on a grid."""
         return self._coarse.at_most(quantity, target) if self.is_on_grid else math.inf
@@ -175,6 +184,12 @@ class CellReader(Guarded):
         # a grid takes a tenth of a second for each, and divergences as much a kind
         return "line" in self.settings.rungs and self._line.components(self._index) > 40
 
+    @cached
+    @within_reach(False)
+    def is_apart(self) -> bool:
+        """Whether some losses are known from two sides alone: then divergences say no more."""
+        return not self.is_bound and any(side.is_apart for side in self._sides)
+
     @property
     def is_gaussian(self) -> bool:
         """Whether all losses are Gaussian mixtures, which the line has been asked for."""
@@ -205,6 +220,11 @@ class CellReader(Guarded):
     def is_on_grid(self) -> bool:
         """Whether losses are rounded to a grid in some direction."""
         return any(side.is_on_grid for side in self._sides)
+
+    @within_reach(-math.inf)
+    def reached(self) -> float:
+        """A loss that the job surely has, in some direction; -inf: none is known."""
+        return max(side.reached() for side in self._sides)
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound by grids that take little time."""

@@ -111,8 +111,12 @@ def status_of_answer(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
 
 
 def _line(cell: CellReader, question: Question) -> Said:
-    """The contour integrals."""
-    found, is_final = cell.read_line(question.target, WHAT[question.quantity], only_upper=question.only_upper)
+    """The contour integrals; epsilon at delta 0 is the sum of pure guarantees, where there is one."""
+    quantity, target = question.quantity, question.target
+    found, is_final = cell.read_line(target, WHAT[quantity], only_upper=question.only_upper)
+    if quantity == "epsilon" and (at_zero := target == 0.0).any() and cell.largest < math.inf:
+        found.put(at_zero, Reading(*_trivial(quantity, 1), np.full(1, Status.NOT_MET, dtype=np.uint8)))
+        is_final = is_final & ~at_zero
     return Said(*found, "contour", is_final)
 
 
@@ -121,8 +125,10 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Basic composition of pure guarantees: delta is at most 1 - exp(epsilon - largest), and 0 from there on."""
     if cell.largest == math.inf:
         raise OutOfReachError("no pure guarantee is known")
-    upper = cell.largest if one.quantity == "epsilon" else log_below(cell.largest, one.target)
-    return TRIVIAL[one.quantity], upper, "pure guarantee"
+    if one.quantity != "epsilon":
+        return -math.inf, log_below(cell.largest, one.target), "pure guarantee"
+    is_known = one.target == 0.0 and "losses" in cell.settings.rungs and not cell.is_bound
+    return min(max(cell.reached(), 0.0), cell.largest) if is_known else 0.0, cell.largest, "pure guarantee"
 
 
 @_each
@@ -231,16 +237,18 @@ def climb(
     high[target >= (1.0 if quantity == "epsilon" else np.inf)] = TRIVIAL[quantity]
     out = begun or Reading(low, high, status_of_answer(quantity, low, high))
     steps = [] if trace is None else trace
-    is_open = out.status != Status.TIGHT
+    is_open, lost = out.status != Status.TIGHT, np.zeros(target.size, dtype=np.bool_)
     for name in cell.settings.rungs:
         nothing_yet = out.upper >= TOP[WHAT[quantity]]
         is_open &= out.lower < TOP[WHAT[quantity]]  # infinite ones are final
         if not is_open.any():
             break
-        at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out)))
+        is_asked = nothing_yet if nothing_yet.all() else nothing_yet | _is_wide(cell, name, quantity, out, lost)
+        at = np.flatnonzero(is_open & is_asked)
         if not at.size or (begun and name == "line"):
             continue
         before = out.upper[at]
+        lost[at] = name == "losses"
         try:
             said = LADDER[name].ask(cell, Question(quantity, target[at], before, only_upper))
         except OutOfReachError as why:
@@ -248,18 +256,25 @@ def climb(
             continue
         _meet(cell, quantity, out, at, said)
         is_open[at] &= ~said.is_final
+        lost[at] &= said.upper >= TOP[WHAT[quantity]]
         bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
         steps.append(Step(said.name, bounds, counts=bool(out.upper[at[0]] < before[0])))
     return out
 
 
-def _is_wide(cell: CellReader, name: str, quantity: Quantity, out: Reading) -> NDArray[np.bool_]:
-    """Where intervals are so wide that a rung may say more."""
-    if name in ("losses", "divergences") and cell.is_dear:
-        return np.zeros(out.upper.size, dtype=np.bool_)
+def _is_wide(
+    cell: CellReader, name: str, quantity: Quantity, out: Reading, lost: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Where intervals are so wide that a rung may say more; `lost`: where losses were asked, and say nothing."""
     low, high, _ = out
+    least = np.full(low.size, LADDER[name].width)
+    if cell.is_dear and name in ("losses", "divergences"):
+        least[...] = math.inf
+    elif name == "divergences" and cell.is_apart:
+        least[~lost] = 0.5  # what two distributions are apart, divergences do not lessen, if they are near at all
     with np.errstate(invalid="ignore"):
-        return np.asarray(high - low > LADDER[name].width * (1.0 if quantity == "log_delta" else np.maximum(high, 0.0)))
+        wide = high - low > (least if quantity == "log_delta" else least * np.where(high > 0.0, high, 1.0))
+    return np.asarray(wide)
 
 
 def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.intp], said: Said) -> None:
