@@ -46,15 +46,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _hints(word: str, names: list[str]) -> Iterator[str]:
     """What others call one of these names, what to do instead, and names that are nearly so, of its part too."""
-    folded, table = word.casefold(), _table()
-    meant = (name for name, words in table["meant"].items() if folded in words and name in names)
-    ours = itertools.chain([folded] if folded in names else [], meant)
-    yield from (f"did you mean {name!r}?" for name in ours)
+    table = _table()
+    yield from (f"did you mean {name!r}?" for name in _ours(word.casefold(), names))
     yield from (cure for cure, words in table["instead"].items() if word in words)
     yield from (f"did you mean {name!r}?" for name in _near(word, names))
     begin, _, rest = word.partition("_")
     if rest and begin in table["before"]["a name"]:
         yield from _hints(rest, names)
+
+
+def _ours(folded: str, names: list[str]) -> Iterator[str]:
+    meant = (name for name, words in _table()["meant"].items() if folded in words and name in names)
+    yield from itertools.chain([folded] if folded in names else [], meant)
 
 
 def _near(word: str, names: list[str]) -> Iterator[str]:

@@ -112,11 +112,20 @@ def _changes(
     if job != job.unsampled():
         changes[KNOWN] = job.unsampled, relation
     if relation != "replace_one":
-        changes[REPLACED] = (lambda: job), "replace_one"
+        changes[REPLACED] = partial(_replaced, job, delta, relation), "replace_one"
     for words, (make, under) in changes.items():
         found = _asked(make, delta, under)
         if found is not None and (words != KNOWN or found[0] > proved * (1.0 + 1e-9)):
             yield words, found
+
+
+def _replaced(job: Process, delta: float, relation: Relation) -> Process:
+    """The job, unless a mechanism says the same of both relations: its number was given for the one of the report."""
+    for mechanism, _ in job:
+        both = {float(epsilon(mechanism, delta=delta, neighbors=one)) for one in (relation, "replace_one")}
+        if len(both) == 1 and both != {0.0}:
+            raise ValueError(f"{mechanism!r} is given for neighbors={relation!r}")
+    return job
 
 
 def run_in_words(run: Run) -> dict[str, str]:

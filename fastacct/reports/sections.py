@@ -140,7 +140,7 @@ def meaning(n: Numbers) -> str:
     record = f"(one record is one {unit_of(n)})"
     if n["epsilon"] == math.inf:
         return f"To be promised anything at this δ: find a finite ε, {differ(n)} {record}."
-    limit = f"e^ε = {_factor(n['epsilon'])}"
+    limit = f"e^ε ≤ {_factor(n['epsilon'])}"
     if relation in ("add", "remove"):
         first, second = ("without", "with") if relation == "add" else ("with", "without")
         sets = f"The probability of any set of outcomes {first} the record is at most {limit} times its probability"

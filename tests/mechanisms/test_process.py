@@ -217,7 +217,7 @@ REFUSED = [
     (lambda: SAMPLED * SAMPLED, r"count must be a whole number, not Gaussian"),
     (lambda: Gaussian([1.0, 2.0]) * [1, 2, 3], r"\(2,\), count \(3,\)"),
     (lambda: Gaussian([1.0, 2.0]) + Gaussian([1.0, 2.0, 3.0]), r"do not broadcast"),
-    (lambda: SAMPLED + 1, r"unsupported operand"),
+    (lambda: SAMPLED + 1, r"jobs add up: write job \+ other"),
     (lambda: (SAMPLED * 2) * (SAMPLED * 2), r"unsupported operand"),
     (lambda: Process({1: 2}), r"a process is made of \(mechanism, count\)"),
     (lambda: Process("ab"), r"blocks must be a table"),

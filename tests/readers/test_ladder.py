@@ -76,9 +76,3 @@ def test_what_the_line_leaves_wide_of_several_sampled_gaussians_divergences_boun
     """Deltas were up to 1e13 times larger."""
     verb = fa.delta if "epsilon" in targets else fa.epsilon
     assert 0.0 < verb(job, **targets) <= verb(job, **targets, accountant=fa.RDP()) * (1.0 + 1e-6)
-
-
-def test_where_nothing_else_is_known_the_job_without_its_samples_answers():
-    """Random allocation has no losses one by one, and what else is there neither a line nor finite divergences."""
-    sample = fa.Together(fa.ApproxDP(0.1, 1e-11) + fa.DiscreteGaussian(1.26, 2) * 3).poisson(0.0065)
-    assert fa.epsilon(sample * 2 + fa.Gaussian(4.68).allocation(20), delta=1e-5) < 24.0

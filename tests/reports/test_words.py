@@ -162,7 +162,7 @@ def test_small_numbers_are_powers_of_ten_rounded_up(number, written):
 @pytest.mark.parametrize("mechanism", [fa.Gaussian(0.9), fa.Gaussian(1.7).poisson(0.1) * 99, fa.Laplace(0.3)])
 def test_the_factor_is_that_of_the_epsilon_beside_it(mechanism):
     shown, sentence = (fa.report(mechanism, delta=1e-6).part("What is guaranteed").sentences[i] for i in (0, 1))
-    epsilon, factor = number(re.search(r"ε ≤ (\S+) at", shown)[1]), number(re.search(r"e\^ε = (\S+)", sentence)[1])
+    epsilon, factor = number(re.search(r"ε ≤ (\S+) at", shown)[1]), number(re.search(r"e\^ε ≤ (\S+)", sentence)[1])
     assert math.exp(epsilon) <= factor <= 1.01 * math.exp(epsilon)
 
 
