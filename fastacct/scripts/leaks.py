@@ -46,6 +46,8 @@ _IGNORED: Final = ("WeightedRandomSampler",)
 """What an engine that draws by itself takes no notice of."""
 _RANKS: Final = ("rank", "qcut", "zscore", "minmax_scale", "robust_scale", "quantile_transform", "power_transform")
 """Functions that put records into relation to all others."""
+_SUBSETS: Final = ("Subset", "SubsetRandomSampler", "WeightedRandomSampler")
+"""What is given the records that are trained on by their places."""
 _STOPS: Final = re.compile(r"early_?stop|stopp(?:er|ing)|keep_?best|best_?model|save_?best", re.I)
 """Classes and objects that end a training, or keep a model, by the figure that they are called with."""
 _TABLES: Final = ("Counter", "DataFrame", "Series")
@@ -88,6 +90,8 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             yield call, _CHOSEN
         elif name not in _SHOWS and any(_is_text(one) and "choice" in flow.kinds(one) for one in given):
             yield call, _CHOSEN  # a file that is named by the best epoch
+        elif name in _SUBSETS and any("choice" in flow.kinds(one) for one in given):
+            yield call, _CHOSEN
         elif name in ("max", "min", "sorted") and any(one.arg == "key" for one in call.keywords):
             if any("figure" in flow.kinds(one) and _has_models(flow, one) for one in call.args):
                 yield call, _CHOSEN
@@ -228,23 +232,26 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         ):
             yield call, why
     for node in script.nodes:
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult):
+            is_used = {"figure", "extent"} & flow.kinds(node.value) and _is_records(loop, flow, node.target)
+            yield from [(node, why)] * bool(is_used and not _is_of_one(loop, node, node.value))
         above = script.parent.get(node)
         if isinstance(node, ast.Subscript) and isinstance(above, ast.BinOp) and "record" in flow.kinds(above):
             is_weight = "figure" in flow.kinds(node.value) and bool({"data", "record"} & flow.kinds(node.slice))
             yield from [(node, why)] * is_weight  # of the class of a record
         is_scaled = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult)
-        if is_scaled and isinstance(node, ast.BinOp) and not _is_of_one(loop, node):
+        if is_scaled and isinstance(node, ast.BinOp) and not _is_of_one(loop, node, node.right):
             right = flow.kinds(node.right)
             is_kept = "mean" in right and {"data", "record"} & flow.kinds(node.left) and "figure" in right
             if is_kept or ({"figure", "extent"} & right and _is_records(loop, flow, node.left)):
                 yield node, why
 
 
-def _is_of_one(loop: Loop, node: ast.BinOp) -> bool:
+def _is_of_one(loop: Loop, node: ast.AST, by: ast.expr) -> bool:
     """Whether an item of a data set is scaled by what is found of itself, and of no field."""
     function = loop.script.above(node, ast.FunctionDef)
     is_item = function is not None and function.name == "__getitem__"
-    return is_item and not any(isinstance(one, ast.Name) and one.id == "self" for one in walk(node.right))
+    return is_item and not any(isinstance(one, ast.Name) and one.id == "self" for one in walk(by))
 
 
 def _is_records(loop: Loop, flow: Flow, node: ast.expr) -> bool:
