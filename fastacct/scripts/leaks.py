@@ -11,6 +11,7 @@ from typing import Final
 from fastacct.scripts.copies import copies
 from fastacct.scripts.flow import Flow, Kinds
 from fastacct.scripts.found import Loop
+from fastacct.scripts.scales import is_scaled_at_once
 from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 
 _KEEPS: Final = (
@@ -232,26 +233,26 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         ):
             yield call, why
     for node in script.nodes:
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult):
+        if isinstance(node, ast.AugAssign) and is_scaled_at_once(flow, node):
             is_used = {"figure", "extent"} & flow.kinds(node.value) and _is_records(loop, flow, node.target)
-            yield from [(node, why)] * bool(is_used and not _is_of_one(loop, node, node.value))
+            yield from [(node, why)] * bool(is_used)
         above = script.parent.get(node)
         if isinstance(node, ast.Subscript) and isinstance(above, ast.BinOp) and "record" in flow.kinds(above):
             is_weight = "figure" in flow.kinds(node.value) and bool({"data", "record"} & flow.kinds(node.slice))
             yield from [(node, why)] * is_weight  # of the class of a record
         is_scaled = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult)
-        if is_scaled and isinstance(node, ast.BinOp) and not _is_of_one(loop, node, node.right):
+        if is_scaled and isinstance(node, ast.BinOp) and not _is_of_one(loop, node):
             right = flow.kinds(node.right)
             is_kept = "mean" in right and {"data", "record"} & flow.kinds(node.left) and "figure" in right
             if is_kept or ({"figure", "extent"} & right and _is_records(loop, flow, node.left)):
                 yield node, why
 
 
-def _is_of_one(loop: Loop, node: ast.AST, by: ast.expr) -> bool:
+def _is_of_one(loop: Loop, node: ast.BinOp) -> bool:
     """Whether an item of a data set is scaled by what is found of itself, and of no field."""
     function = loop.script.above(node, ast.FunctionDef)
     is_item = function is not None and function.name == "__getitem__"
-    return is_item and not any(isinstance(one, ast.Name) and one.id == "self" for one in walk(by))
+    return is_item and not any(isinstance(one, ast.Name) and one.id == "self" for one in walk(node.right))
 
 
 def _is_records(loop: Loop, flow: Flow, node: ast.expr) -> bool:

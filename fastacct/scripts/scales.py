@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
@@ -13,6 +14,7 @@ _STATISTICS: Final = (
     *("mean", "std", "var", "median", "quantile", "percentile", "average", "sum", "min", "max", "amin", "amax"),
     *("nanmean", "nanstd", "nanvar", "std_mean", "var_mean", "reduce_mean", "reduce_std", "reduce_max", "reduce_min"),
 )
+_LABELS: Final = re.compile(r"y(?:$|_)|labels?|targets?", re.I)
 _EACH: Final = (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp, ast.Lambda, ast.For, ast.While)
 
 
@@ -28,6 +30,14 @@ class _Reaching(Protocol):
 def is_scale(flow: _Reaching, use: ast.Name, values: Sequence[ast.expr]) -> bool:
     """Whether data is shifted or scaled by a name, into which statistics over all records alone are put."""
     return _is_scaling(flow.script, use) and not _is_each(flow.script, use) and _are_statistics(flow, values, {use})
+
+
+def is_scaled_at_once(flow: _Reaching, node: ast.AugAssign) -> bool:
+    """Whether all records, and not only their labels, are shifted or scaled in place by a statistic of many."""
+    is_label = _LABELS.match(last_name(node.target)) is not None
+    is_alone = _is_each(flow.script, node) or any(isinstance(one, _EACH) for one in _around(flow.script, node))
+    is_scale = isinstance(node.op, ast.Sub | ast.Div | ast.Mult) and not is_label and not is_alone
+    return is_scale and _is_statistic(flow, node.value, set())
 
 
 def _is_scaling(script: Script, node: ast.AST) -> bool:

@@ -33,6 +33,12 @@ def test_data_scaled_by_a_name_of_a_statistic_gets_no_number(lines):
         "mu = np.array([0.5, 0.2])\nX = X - mu",
         "mu = X.mean(axis=0)\nprint(mu)",
         "def scaled(a):\n    mu = a.mean()\n    return a - mu\nX = np.stack([scaled(a) for a in X])",
+        "n = X.sum(axis=1, keepdims=True)\nX /= n",
+        "X /= np.linalg.norm(X, axis=1, keepdims=True)",
+        "X -= X.mean(axis=1, keepdims=True)",
+        "for i in range(len(X)):\n    X[i] -= X[i].mean()",
+        "def scaled(a):\n    a -= a.mean()\n    return a\nX = np.stack([scaled(a) for a in X])",
+        "y -= y.min()",
         "X -= 0.5",
         "X /= 255",
     ],
@@ -148,3 +154,46 @@ def test_a_data_set_joined_with_a_mapping_of_itself_gets_no_number():
     for joined in ("base.concatenate(other)", "base.take(9).concatenate(base.skip(9))", "base"):
         (found,) = check(MAPPED.replace("JOINED", joined), **given)
         assert "noise" not in found.asks
+
+
+SPAWNED = """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from opacus import PrivacyEngine
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+def worker(rank, world, epochs=5):
+    dist.init_process_group("nccl", rank=rank, world_size=world)
+    loader = DataLoader(data, batch_size=128, sampler=DistributedSampler(data))
+    model = torch.nn.Linear(9, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    engine = PrivacyEngine()
+    model, optimizer, loader = engine.make_private(
+        module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0
+    )
+    for epoch in range(10):
+        for a, b in loader:
+            optimizer.zero_grad()
+            loss(model(a), b).backward()
+            optimizer.step()
+    print(engine.get_epsilon(1e-5))
+mp.spawn(worker, args=(4, 20), nprocs=4)
+"""
+
+
+def test_a_loop_that_several_processes_share_is_asked_about_once():
+    given = {"batches": "poisson", "batch_size": 512, "records": 50_000}
+    (found,) = check(SPAWNED)
+    assert found.asks.keys() == {"batches", "batch_size", "records"}
+    (found,) = check(SPAWNED, **given)
+    assert found.inputs["epochs"] == 10
+    (found,) = check(SPAWNED.replace("range(10)", "range(epochs)"), **given)  # which are 20, and no default
+    assert found.asks.keys() == {"epochs"}
+    for script in (
+        SPAWNED.replace("    dist.init_process_group", "    print"),
+        SPAWNED.replace("mp.spawn", "for seed in range(3):\n    mp.spawn"),
+        SPAWNED + "mp.spawn(worker, args=(4, 20), nprocs=4)\n",
+    ):
+        (found,) = check(script, **given)
+        assert "one loop" in found.asks
