@@ -85,7 +85,9 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     if (seed := noise.repeated(script, place)) is not None:
         loop.asks["noise"] = f"line {seed.lineno}: {ast.unparse(seed)[:50]} gives the same noise again and again"
     if not found:
-        return asked(loop, UnclearError(place, "noise is added to gradients here, in a loop that is not found"))
+        return asked(
+            loop, UnclearError(place, "noise is added to gradients here, in a loop whose batches are not found")
+        )
     over, source = found[-1]
     loop.body = over
     loop.ask("noise_multiplier", f"line {over.lineno}: the noise over the clipping norm, of the sum of gradients")

@@ -197,3 +197,32 @@ def test_a_loop_that_several_processes_share_is_asked_about_once():
     ):
         (found,) = check(script, **given)
         assert "one loop" in found.asks
+
+
+SPLIT = """
+import pytorch_lightning as pl
+import torch
+from opacus import PrivacyEngine
+class Split(pl.LightningModule):
+    def __init__(self, loader):
+        super().__init__()
+        self.automatic_optimization = False
+        self.encoder, self.head = torch.nn.Linear(9, 9), torch.nn.Linear(9, 2)
+        self.loader, self.engine = loader, PrivacyEngine()
+    def configure_optimizers(self):
+        first = torch.optim.SGD(self.encoder.parameters(), lr=0.1)
+        second = torch.optim.SGD(self.head.parameters(), lr=0.1)
+        self.encoder, first, self.loader = self.engine.make_private(
+            module=self.encoder, optimizer=first, data_loader=self.loader, noise_multiplier=1.1, max_grad_norm=1.0
+        )
+        return [first, second]
+module = Split(loader)
+pl.Trainer(max_epochs=10).fit(module)
+"""
+
+
+def test_a_trainer_of_a_private_module_is_not_said_to_train_without_noise():
+    (found,) = check(SPLIT)
+    assert "trains, and some of its steps may be without noise" in found.asks["noise"]
+    (found,) = check(SPLIT.replace("fit(module)", "fit(other)"))
+    assert "trains without noise" in found.asks["noise"]
