@@ -19,6 +19,8 @@ _DRAWS: Final = ("choice", "choices", "randint", "integers")
 _REPEATS: Final = ("repeat", "repeat_interleave", "tile")
 _READS: Final = re.compile(r"load|read|open|from_|fetch|path|glob|split|^range$|^len$", re.I)
 """Functions whose results are not made of the records that they are given, or of a part of them alone."""
+_SOME: Final = ("sample", "take", "skip", "shard", "filter")
+"""Functions that leave some of the records out."""
 _HOLDS: Final = ("DataFrame", "Series", "TensorDataset", "Dataset")
 _WORDS: Final = ("transform", "target_transform", "download", "transforms")
 """Arguments of data sets that leave the records the same."""
@@ -73,6 +75,8 @@ def _is_grown(flow: Flow, call: ast.Call) -> bool:
         return False
     first = call.args[0]
     given = first.elts if isinstance(first, ast.List | ast.Tuple) else [*call.args[: 2 if name == "append" else 1]]
+    if name == "concatenate" and isinstance(call.func, ast.Attribute) and not flow.script.qualified(call.func):
+        given = [call.func.value, first]
     sources = [one for one in (_source(flow, each) for each in given) if one]
     wholes = [_whole(flow, one, set()) for one in given]
     partly = [_whole(flow, one, set(), is_part=True) for one in given]
@@ -97,7 +101,7 @@ def _whole(flow: Flow, node: ast.AST, seen: set[ast.AST], *, is_part: bool = Fal
         return _whole(flow, node.value, seen, is_part=is_part) if is_part else set()
     if isinstance(node, ast.Call):
         name = last_name(node.func)
-        if _READS.search(name) or (name == "sample" and not is_part):
+        if _READS.search(name) or (name in _SOME and not is_part):
             return set()
         if name[:1].isupper() and name not in _HOLDS:
             return set()

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
+from fastacct.scripts.scales import is_scale
 from fastacct.scripts.tree import Function, UnclearError, is_over_layers, last_name, names_in, parts, value_of, walk
 
 Kinds = frozenset[str]
@@ -121,7 +122,7 @@ class Flow:
             ):
                 continue
             found = [*self.reaching(one)]
-            if any(isinstance(value, ast.Constant) for value in found) or not found:
+            if not found or any(isinstance(value, ast.Constant) for value in found) or is_scale(self, one, found):
                 continue
             self.seeds.add(self._key(one))
             self.roots.add(one.id)
@@ -343,7 +344,8 @@ class Flow:
             return kinds & {"record", "mean"}  # an object that is made with them
         if _LOSS.search(name) and not self._is_single(call):
             return _as(kinds, "figure")
-        if "figure" in kinds and (name in _PLACES or (name in _PICKS and "key" in {one.arg for one in call.keywords})):
+        is_picked = name in _PLACES or (name in _PICKS and "key" in {one.arg for one in call.keywords})
+        if ("figure" in kinds and is_picked) or ("record" in kinds and name in ("argsort", "topk")):
             return kinds | {"choice"}
         if name in _FIGURES and not is_over_layers(call):
             is_mean = name in ("mean", "sum", "median", "average", "reduce_mean", "reduce_sum")

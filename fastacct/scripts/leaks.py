@@ -11,6 +11,7 @@ from typing import Final
 from fastacct.scripts.copies import copies
 from fastacct.scripts.flow import Flow, Kinds
 from fastacct.scripts.found import Loop
+from fastacct.scripts.scales import is_scaled_at_once
 from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 
 _KEEPS: Final = (
@@ -46,6 +47,8 @@ _IGNORED: Final = ("WeightedRandomSampler",)
 """What an engine that draws by itself takes no notice of."""
 _RANKS: Final = ("rank", "qcut", "zscore", "minmax_scale", "robust_scale", "quantile_transform", "power_transform")
 """Functions that put records into relation to all others."""
+_SUBSETS: Final = ("Subset", "SubsetRandomSampler", "WeightedRandomSampler")
+"""What is given the records that are trained on by their places."""
 _STOPS: Final = re.compile(r"early_?stop|stopp(?:er|ing)|keep_?best|best_?model|save_?best", re.I)
 """Classes and objects that end a training, or keep a model, by the figure that they are called with."""
 _TABLES: Final = ("Counter", "DataFrame", "Series")
@@ -88,6 +91,8 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             yield call, _CHOSEN
         elif name not in _SHOWS and any(_is_text(one) and "choice" in flow.kinds(one) for one in given):
             yield call, _CHOSEN  # a file that is named by the best epoch
+        elif name in _SUBSETS and any("choice" in flow.kinds(one) for one in given):
+            yield call, _CHOSEN
         elif name in ("max", "min", "sorted") and any(one.arg == "key" for one in call.keywords):
             if any("figure" in flow.kinds(one) and _has_models(flow, one) for one in call.args):
                 yield call, _CHOSEN
@@ -228,6 +233,9 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         ):
             yield call, why
     for node in script.nodes:
+        if isinstance(node, ast.AugAssign) and is_scaled_at_once(flow, node):
+            is_used = {"figure", "extent"} & flow.kinds(node.value) and _is_records(loop, flow, node.target)
+            yield from [(node, why)] * bool(is_used)
         above = script.parent.get(node)
         if isinstance(node, ast.Subscript) and isinstance(above, ast.BinOp) and "record" in flow.kinds(above):
             is_weight = "figure" in flow.kinds(node.value) and bool({"data", "record"} & flow.kinds(node.slice))

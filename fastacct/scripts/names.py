@@ -157,7 +157,8 @@ class Script(Tree):
             raise ElsewhereError(function, f"nothing in this file calls {name}")
         used = [one for one in used if not self._is_of_library(one)] or used if len(used) > 1 else used
         above = self.parent[used[0]]
-        if self.is_call(above, "absl.app.run") and len(used) == len(same) == 1:
+        spawns = ["torch.multiprocessing.spawn"] * bool(self.attributes["init_process_group"])
+        if self.is_call(above, "absl.app.run", *spawns) and len(used) == len(same) == 1:
             return above
         if len(used) > 1 or len(same) > 1 or not isinstance(above, ast.Call) or above.func is not used[0]:
             raise UnclearError(used[-1], f"{name} is used more than once, or is not called here")
@@ -216,7 +217,7 @@ class Script(Tree):
         more = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
         defaults |= {one.arg: value for one, value in more if value is not None}
         given = keywords(call, plain[1:] if isinstance(self.parent[function], ast.ClassDef) else plain)
-        if name in given or name in defaults:
+        if (name in given or name in defaults) and not self.is_call(call, "torch.multiprocessing.spawn"):
             return given.get(name) or defaults[name]
         raise UnclearError(call, f"{name} is not given in this call")
 

@@ -132,6 +132,59 @@ def zero(script: Script) -> ast.Name | None:
     return None
 
 
+_SEEDED: Final = ("manual_seed", "default_rng", "RandomState", "PRNGKey", "key")
+"""Functions that make a generator, or the key of one, of a seed."""
+_SPLITS: Final = re.compile(r"fold_in|split|spawn")
+_GLOBAL: Final = (
+    "torch.manual_seed",
+    "torch.random.manual_seed",
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+)
+
+
+def repeated(script: Script, place: ast.AST) -> ast.Call | None:
+    """Where the generator of the noise is set to one and the same seed again and again."""
+    function, values = script.scope(place), [*walk(script.statement(place))]
+    for use in [one for one in values if isinstance(one, ast.Name)]:
+        home, found = script.lookup(use.id, use)
+        values += [part for one in found if home is function and one.value is not None for part in walk(one.value)]
+    drawn = [one for one in values if isinstance(one, ast.Call) and _DRAWN.search(last_name(one.func))]
+    made: list[ast.AST] = []
+    for one in (part for call in drawn if not _SPLITS.search(ast.unparse(call)) for part in walk(call)):
+        found = script.lookup(one.id, one)[1] if isinstance(one, ast.Name) else []
+        made += [one, *(each.value for each in found if each.value is not None and len(found) == 1)]
+    seeds = [one for one in made if isinstance(one, ast.Call) and last_name(one.func) in _SEEDED]
+    return next((one for one in seeds if is_same_each_time(script, one)), None) or seeded_again(script)
+
+
+def seeded_again(script: Script) -> ast.Call | None:
+    """Where the generator of all noise of PyTorch is set to one and the same seed again and again."""
+    seeds = (one for one in script.calls if script.qualified(one.func) in _GLOBAL)
+    return next((one for one in seeds if is_same_each_time(script, one)), None)
+
+
+def is_same_each_time(script: Script, seed: ast.Call) -> bool:
+    """Whether a call with a constant stands in a loop, or in a function that is called in one."""
+    try:
+        given = [script.fold(one) for one in (*seed.args, *(word.value for word in seed.keywords))]
+    except UnclearError:
+        return False
+    return len(given) == 1 and isinstance(given[0], int) and _is_looped(script, seed, set())
+
+
+def _is_looped(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
+    while not isinstance(node, ast.Module) and node not in seen:
+        seen.add(node)
+        node = script.parent[node]
+        if isinstance(node, ast.For | ast.While):
+            return True
+        if isinstance(node, ast.FunctionDef):
+            calls = [one for one in script.calls if last_name(one.func) == node.name]
+            return any(_is_looped(script, one, seen) for one in calls)
+    return False
+
+
 def left_out(script: Script, place: ast.AST, over: ast.For) -> ast.If | None:
     """A test of a parameter's name or shape without which noise is added to it."""
     tests: list[ast.If] = []

@@ -109,7 +109,19 @@ def _trainings(loop: Loop) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
         given = [words[name] for name in _DATA if name in words]
         given += call.args[:1] if whole.startswith(_KERAS) else call.args[1:2] if is_fitted else made.args[2:3]
         data = next((each for each in given if not isinstance(each, ast.Constant)), None)
-        yield one, f"{ast.unparse(one)[:40]} trains", data
+        owner = script.owner(loop.node)
+        fitted = _made(script, call.args[0]) if call.args else None
+        is_part = data is None and owner is not None and isinstance(fitted, ast.Call)
+        is_part = is_part and last_name(getattr(fitted, "func", one)) == getattr(owner, "name", "")
+        yield one, f"{ast.unparse(one)[:40]} trains" + ", and some of its steps may be" * is_part, data
+
+
+def _made(script: Script, node: ast.expr) -> ast.expr | None:
+    """What a value is, where it is sure."""
+    try:
+        return script.resolve(node)
+    except UnclearError:
+        return None
 
 
 def _elements(script: Script, binding: Binding) -> Sequence[ast.expr]:

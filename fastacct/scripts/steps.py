@@ -11,6 +11,7 @@ from typing import Final
 from fastacct.scripts.found import Loop, number
 from fastacct.scripts.loops import around, iterated, passes
 from fastacct.scripts.names import Key, Script
+from fastacct.scripts.noise import seeded_again
 from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name, line_of, walk
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
@@ -215,6 +216,8 @@ def ask_of_file(loop: Loop) -> None:
     if seeds and not any(getattr(word.value, "value", None) is True for word in words):
         seed = ast.unparse(seeds[0])[:40]
         loop.notes.append(f"line {seeds[0].lineno}: {seed}: who knows the seed can take the noise away.")
+        if (again := seeded_again(script)) is not None:
+            loop.ask("noise", f"line {again.lineno}: {ast.unparse(again)[:50]} gives the same noise again and again")
 
 
 def ask_where_resumed(loop: Loop) -> None:

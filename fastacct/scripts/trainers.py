@@ -71,6 +71,7 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
 
 _OF_MODEL: Final = re.compile(r"^(?:\w*_)?(?:params?|parameters|grads?|gradients|weights|layers|variables)\d*$", re.I)
 """Names of what a model has several of, over which no loop is one over batches."""
+_LENGTH: Final = re.compile(r"len\(|shape\[0\]|size\(0\)")
 _EACH: Final = re.compile(
     r"grad_?sample|grad1|grad_batch|BatchGrad|backpack|vmap|functorch|jacrev|hook|per_?(?:example|sample)", re.I
 )
@@ -81,8 +82,12 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     """A loop that clips gradients and adds noise by itself: its noise is always asked for."""
     found = _over_batches(script, place)
     loop = Loop(script, "by hand", found[-1][0] if found else place, given)
+    if (seed := noise.repeated(script, place)) is not None:
+        loop.asks["noise"] = f"line {seed.lineno}: {ast.unparse(seed)[:50]} gives the same noise again and again"
     if not found:
-        return asked(loop, UnclearError(place, "noise is added to gradients here, in a loop that is not found"))
+        return asked(
+            loop, UnclearError(place, "noise is added to gradients here, in a loop whose batches are not found")
+        )
     over, source = found[-1]
     loop.body = over
     loop.ask("noise_multiplier", f"line {over.lineno}: the noise over the clipping norm, of the sum of gradients")
@@ -101,15 +106,35 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     loop = from_loader(loop, source, is_poisson=False)
     for call in script.calls:
         within = next((each for each in noise.loops_around(script, call)), None)
-        is_here = within is over or (within is None and call in _beside(script, place, over))
+        is_group = within is not None and within is not over and _is_grouped(loop, within)
+        is_here = within is over or is_group or (within is None and call in _beside(script, place, over))
+        of = "group of records" if is_group else "whole batch"
         if is_here and last_name(call.func) in _WHOLE and loop.values.get("batch_size") != 1:
-            why = "the gradient of a whole batch is clipped: what a record adds to it has no bound of its own"
+            why = f"the gradient of a {of} is clipped: what a record adds to it has no bound of its own"
             loop.ask("noise", f"line {call.lineno}: {why}")
         is_whole = is_here and last_name(call.func) == "backward" and not _EACH.search(script.text)
         if is_whole and loop.values.get("batch_size") != 1:
-            why = "the gradient of a whole batch is found, and no gradient of one record"
+            why = f"the gradient of a {of} is found, and no gradient of one record"
             loop.ask("noise", f"line {call.lineno}: {why}")
     return loop
+
+
+def _is_grouped(loop: Loop, inner: ast.For) -> bool:
+    """Whether a loop goes through groups of a batch, of which none is sure to be one record."""
+    try:
+        whole = loop.script.resolve(inner.iter)
+    except UnclearError:
+        whole = inner.iter
+    for call in (one for one in walk(whole) if isinstance(one, ast.Call)):
+        if last_name(call.func) not in ("split", "chunk", "array_split", "tensor_split"):
+            continue
+        is_library = bool(loop.script.qualified(call.func))
+        sizes = [*call.args[is_library:], *(one.value for one in call.keywords)][:1]
+        size = number(loop.script, sizes[0]) if sizes else None
+        is_single = size == 1 if last_name(call.func) == "split" else size == loop.values.get("batch_size")
+        if not is_single and not (sizes and _LENGTH.search(ast.unparse(sizes[0]))):
+            return True
+    return False
 
 
 def _over_batches(script: Script, place: ast.AST) -> list[tuple[ast.For, ast.expr]]:

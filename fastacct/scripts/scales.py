@@ -1,0 +1,100 @@
+"""Names of statistics of many records, by which data is scaled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from fastacct.scripts.names import Script
+from fastacct.scripts.tree import Function, last_name
+
+_STATISTICS: Final = (
+    *("mean", "std", "var", "median", "quantile", "percentile", "average", "sum", "min", "max", "amin", "amax"),
+    *("nanmean", "nanstd", "nanvar", "std_mean", "var_mean", "reduce_mean", "reduce_std", "reduce_max", "reduce_min"),
+)
+_LABELS: Final = re.compile(r"y(?:$|_)|labels?|targets?", re.I)
+_EACH: Final = (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp, ast.Lambda, ast.For, ast.While)
+
+
+class _Reaching(Protocol):
+    """What knows the values that may have been put into a name."""
+
+    script: Script
+
+    def reaching(self, use: ast.Name) -> Iterator[ast.expr]:
+        """Values that may have been put into a name before it is used."""
+
+
+def is_scale(flow: _Reaching, use: ast.Name, values: Sequence[ast.expr]) -> bool:
+    """Whether data is shifted or scaled by a name, into which statistics over all records alone are put."""
+    return _is_scaling(flow.script, use) and not _is_each(flow.script, use) and _are_statistics(flow, values, {use})
+
+
+def is_scaled_at_once(flow: _Reaching, node: ast.AugAssign) -> bool:
+    """Whether all records, and not only their labels, are shifted or scaled in place by a statistic of many."""
+    is_label = _LABELS.match(last_name(node.target)) is not None
+    is_alone = _is_each(flow.script, node) or any(isinstance(one, _EACH) for one in _around(flow.script, node))
+    is_scale = isinstance(node.op, ast.Sub | ast.Div | ast.Mult) and not is_label and not is_alone
+    return is_scale and _is_statistic(flow, node.value, set())
+
+
+def _is_scaling(script: Script, node: ast.AST) -> bool:
+    """Whether something is subtracted from another value, divides or multiplies it."""
+    while isinstance(above := script.parent[node], ast.expr | ast.AugAssign):
+        by = above.right if isinstance(above, ast.BinOp) else getattr(above, "value", None)
+        if node is by and isinstance(getattr(above, "op", None), ast.Sub | ast.Div | ast.Mult):
+            return True
+        node = above
+    return False
+
+
+def _is_each(script: Script, node: ast.AST) -> bool:
+    """Whether a function has this that may be given one record at a time."""
+    function = next((one for one in _around(script, node) if isinstance(one, Function)), None)
+    if function is None:
+        return False
+    calls = [one for one in script.calls if last_name(one.func) == function.name]
+    return not calls or any(isinstance(each, _EACH) for one in calls for each in _around(script, one))
+
+
+def _around(script: Script, node: ast.AST) -> Iterator[ast.AST]:
+    while not isinstance(node, ast.Module):
+        node = script.parent[node]
+        yield node
+
+
+def _are_statistics(flow: _Reaching, values: Sequence[ast.expr], seen: set[ast.AST]) -> bool:
+    """Whether values are made of nothing but statistics over all records."""
+    return bool(values) and all(_is_statistic(flow, one, seen) for one in values)
+
+
+def _is_statistic(flow: _Reaching, node: ast.expr, seen: set[ast.AST]) -> bool:
+    if node in seen:
+        return False
+    seen.add(node)
+    if isinstance(node, ast.Name):
+        return _are_statistics(flow, [*flow.reaching(node)], seen)
+    if isinstance(node, ast.Call):
+        is_library = bool(flow.script.qualified(node.func))
+        if last_name(node.func) in _STATISTICS and _is_over_records(node, is_library=is_library):
+            return True
+        is_method = isinstance(node.func, ast.Attribute) and not is_library
+        of = [node.func.value] if isinstance(node.func, ast.Attribute) and is_method else [*node.args[:1]]
+        return _are_statistics(flow, of, seen)
+    if isinstance(node, ast.BinOp):
+        return all(isinstance(one, ast.Constant) or _is_statistic(flow, one, seen) for one in (node.left, node.right))
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        return _is_statistic(flow, node.value, seen)
+    return isinstance(node, ast.Tuple) and _are_statistics(flow, node.elts, seen)
+
+
+def _is_over_records(call: ast.Call, *, is_library: bool) -> bool:
+    """Whether a statistic is over all records: along no axis, or the first."""
+    if isinstance(call.func, ast.Name) and call.args[1:]:  # max(a, b)
+        return False
+    axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")]
+    if last_name(call.func) not in ("quantile", "percentile"):
+        axis += call.args[is_library : is_library + 1]
+    return not axis or ast.unparse(axis[0]) == "0" or ast.unparse(axis[0]).startswith(("(0,", "[0,"))
