@@ -99,7 +99,7 @@ def test_measured_seconds_take_the_place_of_those_of_their_files(tmp_path, monke
     [
         ("fastacct/mechanisms/network.py", "mechanisms/test_network.py"),
         ("fastacct/ledger/filters.py", "ledger/test_filters.py"),
-        ("fastacct/readers/job.py", "whole/test_compositions.py"),
+        ("fastacct/readers/job.py", "mechanisms/test_parallel.py"),
         ("fastacct_ext/include/line/capped_tail.h", "kernels/line/test_capped_line.py"),
         ("fastacct_ext/include/exact/one_step.h", "verbs/test_dpsgd.py"),
         ("fastacct/samplers/poisson.py", "samplers/test_poisson.py"),
