@@ -160,7 +160,17 @@ def allocation_pieces(noise: float, steps: int) -> Pieces | None:
 
 
 def pieces_of(pair: Pair) -> Pieces | None:
-    """What a pair says of itself, or what its nodes are; None where they are bounds only, or too many."""
+    """What a pair says of itself, or what its nodes are; None where they are bounds only, or too many.
+
+    Kept with the pair.
+    """
+    kept: dict[str, Pieces | None] = vars(pair)
+    if "_pieces_found" not in kept:
+        kept["_pieces_found"] = _found_of(pair)
+    return kept["_pieces_found"]
+
+
+def _found_of(pair: Pair) -> Pieces | None:
     own = pair.pieces()
     if own is not None or pair.is_nothing:
         return own if own is not None and _is_plain(own) else None

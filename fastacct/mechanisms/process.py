@@ -203,8 +203,9 @@ class Process(Composed):
         """The mechanisms of every cell in plain numbers with their counts, equal ones merged, in an order of values."""
         for cell in range(prod(self._shape)):
             counts = ((mechanism, np.broadcast_to(count, self._shape).flat[cell]) for mechanism, count in self)
-            merged = merge((mechanism.at(self._shape, cell), int(count)) for mechanism, count in counts if count > 0)
-            yield tuple(sorted(merged.items(), key=lambda item: item[0].place()))
+            at_cell = ((mechanism.at(self._shape, cell), count) for mechanism, count in counts)
+            used = [(m, int(n)) for m, n in (merge(at_cell) if self._shape else self._blocks).items() if n > 0]
+            yield tuple(sorted(used, key=lambda item: item[0].place()))
 
     def cell(self, index: int) -> Process:
         """One cell of the job, in plain numbers."""
