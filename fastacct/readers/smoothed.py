@@ -26,10 +26,8 @@ from fastacct.readers.grid.composition import fft_size
 if TYPE_CHECKING:
     from fastacct.readers.grid.reader import Grid
 
-_MOST_POINTS: Final = 1.5e7
+_MOST_SUMMED: Final = 1.5e7
 """Times parts and 4: about a twentieth of a microsecond each."""
-_NEAR: Final = 18
-"""Points on either side of an atom that it is spread over."""
 _LAST: Final = 24.0
 """s^2 t^2/2 at the last point."""
 _OUT: Final = 34.0
@@ -182,7 +180,7 @@ class _Sum:
             raise OutOfReachError("rounding hides where the losses are")
         self._spacing = 2.0 * math.pi / self._period
         points = math.sqrt(2.0 * _LAST / variance) / self._spacing + 2.0
-        if not points * (4.0 + len(parts)) < _MOST_POINTS:
+        if not points * (4.0 + len(parts)) < _MOST_SUMMED:
             raise OutOfReachError("a finite sum needs too many points")
         self._columns = 1 << math.ceil(0.5 * math.log2(points))
         self._rows = math.ceil(points / self._columns)
@@ -203,16 +201,18 @@ class _Sum:
         columns = np.multiply.outer(np.arange(self._columns) * self._spacing, x)
         return np.cos(rows) + 1j * np.sin(rows), np.cos(columns) + 1j * np.sin(columns)
 
-    def _moments(self, loss: Cells, weight: Cells) -> tuple[Wave, Cells]:
+    def _moments(self, loss: Cells, weight: Cells, near: int = 18) -> tuple[Wave, Cells]:
         """The sum of weight exp(i t loss) at all points, and their errors over the sum of the weights, in roundings,
-        but for 4 of t loss: each atom is spread by a Gaussian of two steps, whose transform is divided away."""
+        but for 4 of t loss: each atom is spread by a Gaussian of two steps, whose transform is divided away, over the
+        numbers up to `near` away."""
         n = fft_size(4 * self.points)
         place = loss * (n / self._period)
         first, counts = np.rint(place), np.zeros(n)
-        for near in range(-_NEAR, _NEAR + 1):
-            np.add.at(counts, (first + near).astype(np.int64) % n, weight * np.exp(-0.125 * (first - place + near) ** 2))
+        for step in range(-near, near + 1):
+            share = np.exp(-0.125 * (first - place + step) ** 2)
+            np.add.at(counts, (first + step).astype(np.int64) % n, weight * share)
         undo = np.exp(2.0 * (np.arange(self.points) * (2.0 * math.pi / n)) ** 2)
-        most = np.unique(first, return_counts=True)[1].max() * (2.0 * _NEAR + 1.0)
+        most = np.unique(first, return_counts=True)[1].max() * (2.0 * near + 1.0)
         wave = np.fft.rfft(counts)[: self.points].conj() * (undo / math.sqrt(8.0 * math.pi))
         return wave, undo * (8.0 * math.log2(n) + min(most, float(loss.size)) + 64.0)
 
