@@ -53,18 +53,18 @@ class Contour:
         self.relation = relation
         self.process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
+        self._last: tuple[object, Reading, NDArray[np.bool_]] = None, Reading.empty(0), np.ones(0, np.bool_)
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether all losses are Gaussian mixtures."""
+        """Whether all losses are Gaussian mixtures; asked late, since a run's mechanisms are built for it."""
         return self.process.is_gaussian
 
     @cached
     def is_symmetric(self) -> bool:
         """Whether both directions are one because each loss is its own mirror image."""
-        if self._columns is not None:
-            return False
-        return all(job.is_mirrored and job.is_plain for job in map(self._job, range(math.prod(self.shape))))
+        jobs = map(self._job, range(math.prod(self.shape)))
+        return self._columns is None and all(job.is_mirrored and job.is_plain for job in jobs)
 
     @classmethod
     def of(cls, process: Process, relation: Relation) -> Contour:
@@ -103,12 +103,16 @@ class Contour:
         self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False, way: Directions | None = None
     ) -> tuple[Reading, NDArray[np.bool_]]:
         """Bounds of one cell, of all its directions or of one, and where they are all that is known of its losses; an
-        error where some are neither mixtures nor data.  only_upper: of two pairs the one above alone."""
-        _kernels.begin()
-        try:
-            return self._read(cell, target, what, self.directions if way is None else way, only_upper and self.is_apart)
-        finally:
-            _kernels.end()
+        error where some are neither mixtures nor data.  only_upper: of two pairs the one above alone.  The last ones
+        stay: other rungs ask the same again, and a line that certifies nothing takes seconds."""
+        ways, asked = self.directions if way is None else way, (cell, target.tobytes(), what, only_upper, way)
+        if (found := self._last)[0] != asked:  # another thread may put its own there
+            _kernels.begin()
+            try:
+                self._last = found = asked, *self._read(cell, target, what, ways, only_upper and self.is_apart)
+            finally:
+                _kernels.end()
+        return found[1].take(np.arange(target.size)), found[2].copy()
 
     def _read(
         self, cell: int, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False
