@@ -189,12 +189,6 @@ class CellReader(Guarded):
         # a grid takes a tenth of a second for each, and divergences as much a kind
         return "line" in self.settings.rungs and self._line.components(self._index) > 40
 
-    @cached
-    @within_reach(False)
-    def is_apart(self) -> bool:
-        """Whether some losses are known from two sides alone: then divergences say no more."""
-        return not self.is_bound and any(side.is_apart for side in self._sides)
-
     @property
     def is_gaussian(self) -> bool:
         """Whether all losses are Gaussian mixtures, which the line has been asked for."""

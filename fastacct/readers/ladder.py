@@ -239,18 +239,16 @@ def climb(
     high[target >= (1.0 if quantity == "epsilon" else np.inf)] = TRIVIAL[quantity]
     out = begun or Reading(low, high, status_of_answer(quantity, low, high))
     steps = [] if trace is None else trace
-    is_open, lost = out.status != Status.TIGHT, np.zeros(target.size, dtype=np.bool_)
+    is_open = out.status != Status.TIGHT
     for name in cell.settings.rungs:
         nothing_yet = out.upper >= TOP[WHAT[quantity]]
         is_open &= out.lower < TOP[WHAT[quantity]]  # infinite ones are final
         if not is_open.any():
             break
-        is_asked = nothing_yet if nothing_yet.all() else nothing_yet | _is_wide(cell, name, quantity, out, lost)
-        at = np.flatnonzero(is_open & is_asked)
+        at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out)))
         if not at.size or (begun and name == "line"):
             continue
         before = out.upper[at]
-        lost[at] = name == "losses"
         try:
             said = LADDER[name].ask(cell, Question(quantity, target[at], before, only_upper))
         except OutOfReachError as why:
@@ -258,25 +256,18 @@ def climb(
             continue
         _meet(cell, quantity, out, at, said)
         is_open[at] &= ~said.is_final
-        lost[at] &= said.upper >= TOP[WHAT[quantity]]
         bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
         steps.append(Step(said.name, bounds, counts=bool(out.upper[at[0]] < before[0])))
     return out
 
 
-def _is_wide(
-    cell: CellReader, name: str, quantity: Quantity, out: Reading, lost: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Where intervals are so wide that a rung may say more; `lost`: where losses were asked, and say nothing."""
+def _is_wide(cell: CellReader, name: str, quantity: Quantity, out: Reading) -> NDArray[np.bool_]:
+    """Where intervals are so wide that a rung may say more."""
+    if name in ("losses", "divergences") and cell.is_dear:
+        return np.zeros(out.upper.size, dtype=np.bool_)
     low, high, _ = out
-    least = np.full(low.size, LADDER[name].width)
-    if cell.is_dear and name in ("losses", "divergences"):
-        least[...] = math.inf
-    elif name == "divergences" and cell.is_apart:
-        least[~lost] = 0.5  # what two distributions are apart, divergences do not lessen, if they are near at all
     with np.errstate(invalid="ignore"):
-        wide = high - low > (least if quantity == "log_delta" else least * np.where(high > 0.0, high, 1.0))
-    return np.asarray(wide)
+        return np.asarray(high - low > LADDER[name].width * (1.0 if quantity == "log_delta" else np.maximum(high, 0.0)))
 
 
 def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.intp], said: Said) -> None:
