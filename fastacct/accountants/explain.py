@@ -31,8 +31,8 @@ class Explanation(Compared):
     --------
     >>> import fastacct as fa
     >>> why = fa.explain(fa.Laplace(2.0) * 5, delta=0.0)
-    >>> why.status, round(why.upper, 4), len(why.readers)
-    ('TIGHT', 2.5, 1)
+    >>> why.status, round(why.upper, 4), len(why.readers) > 1
+    ('TIGHT', 2.5, True)
     """
 
     question: str
