@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
@@ -23,7 +24,8 @@ from fastacct.readers.reach import within_reach
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
-ROUGHLY: Final = Settings(rungs=("line", "pure", "divergences", "coarse"))
+QUICKLY: Final = Settings(rungs=("line", "pure"))
+ROUGHLY: Final = Settings(rungs=("line", "pure", "coarse"))
 
 
 class Ask(NamedTuple):
@@ -95,15 +97,16 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
 
     Each target by itself, so that its bits do not depend on the others.
     """
-    rough = [by_cells(job, ask, ROUGHLY) for job in jobs]
-    lower, upper, status = (np.stack([np.ravel(found[i]) for found in rough]) for i in range(3))
+    first = [by_cells(job, ask, QUICKLY) for job in jobs]
+    lower, upper, status = (np.stack([np.ravel(found[i]) for found in first]) for i in range(3))
     is_final = status == Status.TIGHT
     for i, target in enumerate(np.broadcast_to(ask.target, ask.shape).ravel()):
-        for k in np.argsort(-upper[:, i], kind="stable").tolist():
+        asked = ask._replace(target=np.array(target), shape=())
+        for k, settings in itertools.product(np.argsort(-upper[:, i], kind="stable").tolist(), (ROUGHLY, EXACTLY)):
             known = lower[:, i] if is_lower else upper[is_final[:, i], i]
             if not is_final[k, i] and upper[k, i] > known.max(initial=-math.inf):
-                lower[k, i], upper[k, i], _ = by_cells(jobs[k], ask._replace(target=np.array(target), shape=()))
-                is_final[k, i] = True
+                lower[k, i], upper[k, i], _ = by_cells(jobs[k], asked, settings)
+                is_final[k, i] = settings == EXACTLY
     low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
     return Bounds(low, high, status_of_answer(ask.quantity, low, high))
 
