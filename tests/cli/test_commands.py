@@ -364,7 +364,9 @@ def test_sentences_say_no_less_than_the_numbers(rate):
     most, least = map(float, re.findall(r"epsilon <= (\S+) at .* at least ([\d.]+)", told)[0])
     assert least <= fa.dpsgd.epsilon_lower(**run, delta=1e-5) <= fa.dpsgd.epsilon(**run, delta=1e-5) <= most
     target = {"epsilon": 2.0, "delta": 1e-5}
-    (noise,) = re.findall(r"multiplier >= (\S+)", call(f"noise-multiplier {words[23:]} --epsilon 2 --delta 1e-5").stdout)
+    (noise,) = re.findall(
+        r"multiplier >= (\S+)", call(f"noise-multiplier {words[23:]} --epsilon 2 --delta 1e-5").stdout
+    )
     assert fa.dpsgd.noise_multiplier(**target, sample_rate=rate, steps=1000) <= float(noise)
     words = "--noise-multiplier 1.1 --steps 1000 --epsilon 2 --delta 1e-5"
     (most_often,) = re.findall(r"rate <= (\S+)", call(f"sample-rate {words}").stdout)

@@ -15,9 +15,14 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path):
     with pytest.raises(FileExistsError, match="overwrite"), atomic_output(path, overwrite=False):
         raise AssertionError("nothing is written")
     late = tmp_path / "b.json"
-    with pytest.raises(FileExistsError, match="overwrite"), atomic_output(late, overwrite=False) as file:
-        file.write_text("ours")
-        late.write_text("theirs")
+
+    def write():
+        with atomic_output(late, overwrite=False) as file:
+            file.write_text("ours")
+            late.write_text("theirs")
+
+    with pytest.raises(FileExistsError, match="overwrite"):
+        write()
     assert path.read_text() == late.read_text() == "theirs"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.json", "b.json"]
 
@@ -25,10 +30,15 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path):
 def test_what_was_there_stays_until_the_new_one_is_whole(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("old")
-    with pytest.raises(KeyboardInterrupt), atomic_output(path, overwrite=True) as file:
-        file.write_text("half")
-        assert path.read_text() == "old"
-        raise KeyboardInterrupt
+
+    def write():
+        with atomic_output(path, overwrite=True) as file:
+            file.write_text("half")
+            assert path.read_text() == "old"
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
     assert path.read_text() == "old"
     assert [one.name for one in tmp_path.iterdir()] == ["a.json"]
     with atomic_output(path, overwrite=True) as file:

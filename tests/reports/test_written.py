@@ -376,7 +376,10 @@ def test_a_report_refuses_a_certificate_that_there_is_not():
 def test_numbers_in_words_are_rounded_up_and_not_by_much(number):
     raised = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
     plain = power(number).translate(raised).replace(" × 10", "e")
-    shown = [float(percent(number).removesuffix(" %")) / 100.0, float(f"1e{plain[2:]}" if plain[:3] == "10-" else plain)]
+    shown = [
+        float(percent(number).removesuffix(" %")) / 100.0,
+        float(f"1e{plain[2:]}" if plain[:3] == "10-" else plain),
+    ]
     for one in shown:
         assert number * (1 - 1e-12) <= one <= 1.01 * number
     assert number * 1e4 <= float(at_most(number * 1e4).replace(",", "")) <= max(1.01 * number * 1e4, number * 1e4 + 1.0)

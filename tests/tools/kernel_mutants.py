@@ -272,6 +272,18 @@ MUTANTS = (
      "kernels/renyi/order_search test_total_variation"),
     (PROFILE, "bracket *= mu;", "bracket *= 0.9 * mu;", PROFILES),
     (PROFILE, "log1p(-miss * (1.0 - 1e-12", "log1p(-2.0 * miss * (1.0 - 1e-12", PROFILES),
+    ("loss/mixtures.h", "p_mean[i] == -q_mean[i] && p_weight[i] == q_weight[i]", "p_mean[i] == -q_mean[i]",
+     "kernels/loss/mixtures test_both_directions"),
+    ("loss/smooth.h", "out.beyond = 4.0 * (exp(left) + exp(right)) + cut;", "out.beyond = 0.0;",
+     "kernels/loss/smooth test_sums_of_a_lattice"),
+    ("loss/table.h", "return worst + 2.0 * table->missed * all;", "return worst;",
+     "kernels/loss/table test_mass_that_panels"),
+    ("density/convolve.h", "j < m; j++)\n            out[i + j] +=", "j < m - 1; j++)\n            out[i + j] +=",
+     "kernels/density/panel test_masses_are"),
+    ("line/capped_real.h", "out.rest = s0 - missing + add;", "out.rest = s0 - missing;",
+     "kernels/line/capped_real test_a_moment_is"),
+    ("line/capped_eps.h", "g.up = both + g.put + g.rare + g.floor;", "g.up = both;",
+     "kernels/line/capped_eps test_every_entry"),
     # one step
     (STEP, "r.upper = fa_min(0.0, log_delta + scale + pad);", "r.upper = fa_min(0.0, log_delta + scale);", NEXT_TO_END),
     (STEP, "r.lower = log_delta + scale - pad -", "r.lower = log_delta + scale -", NEXT_TO_END),
@@ -282,5 +294,17 @@ MUTANTS = (
     (STEP, "r.lower = d > slip ? log(d - slip) : -INFINITY;", "r.lower = d > slip ? log(d) : -INFINITY;", TWO_MASSES),
 )
 BUILT = (
+    ("renyi/cells.h", "cells->steps[(begin + (i < n ? i : 0)) * cells->stride]", "cells->steps[begin * cells->stride]",
+     "kernels/renyi/shared_orders test_a_cell_of"),
+    ("exact/blocks.h", "out->upper[i] = top[quantity];", "out->upper[i] = 0.0;",
+     "verbs/dpsgd test_edge_cases_of_the_run"),
+    ("loss/fill.h", "to->log_weight[i] += to->loss[i];", "", "kernels/line/pieces test_the_pair_of"),
+    ("line/capped_read.h", "found.upper = r.log_value + log1p(g.up) + pad;", "found.upper = r.log_value + pad;",
+     "kernels/exact/oracle test_true_delta"),
+    ("line/mixture_powers.h", "out->unit[0] = exp(-out->top);", "out->unit[0] = 0.0;",
+     "kernels/line/groups test_means_on"),
+    ("line/mixture_nodes.h", "moved[j] = a - b[j] + m->p_from;", "moved[j] = 0.1 * (a - b[j] + m->p_from);",
+     "kernels/line/mixtures test_coarse_lines"),
+    ("invert/blocks.h", "t.eps = in->eps[i];", "t.eps = in->eps[0];", "kernels/invert/calibrate test_a_cell_has"),
 )
 # fmt: on

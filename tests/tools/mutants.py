@@ -256,7 +256,7 @@ MUTANTS = (
     ("core/search.py", "np.where(np.isnan(values), worst, values)", "np.where(np.isnan(values), 0.0, values)",
      "core/search test_what_is_no_number"),
     ("losses/pieces.py", "return Lost(self.q, self.p)", "return self",
-     "kernels/line/pieces test_infinite_losses_beside"),
+     "kernels/renyi/pieces_moments test_a_mass_that_p"),
     ("mechanisms/base.py", "replace(self, **changed).marked(self.is_replaced) if", "replace(self, **changed) if",
      "mechanisms/base test_one_cell"),
     ("mechanisms/claimed.py", "epsilon = float(self.pure_epsilon(both_ways(relation)))",

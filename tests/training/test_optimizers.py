@@ -14,7 +14,7 @@ def test_less_noise_than_is_counted_is_refused_wherever_trainers_wrap_it():
     for one in (own, wrapped):
         refuse_less_noise(one, 1.0)
         refuse_less_noise(one, 0.9)
-        with pytest.raises(ValueError, match="noise_multiplier = 1.0 is what the optimizer has now"):
+        with pytest.raises(ValueError, match=r"noise_multiplier = 1\.0 is what the optimizer has now"):
             refuse_less_noise(one, 1.0 + 1e-12)
     own.noise_multiplier = float("nan")
     with pytest.raises(ValueError, match="has now"):

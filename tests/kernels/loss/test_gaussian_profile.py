@@ -17,5 +17,5 @@ def test_delta_is_above_the_truth_and_next_to_it(mu):
             found, back = call("plain", "gaussian", mu, eps, answers=2)
             assert truth <= found <= truth + mp.mpf("2e-12") * (1 + a * a)
             assert back <= eps * (1 + 1e-14)
-            if 1e-9 < eps and truth < -1e-9:
+            if eps > 1e-9 and truth < -1e-9:
                 assert back >= eps * (1 - 1e-9)

@@ -24,6 +24,13 @@ def of_canonne(k, a, log_delta):
     return (k - log_delta - mp.log1p(a)) / a + mp.log(a / (1 + a))
 
 
+def implied_at(y, k, alpha, delta):
+    """Epsilon by the dual of the optimal conversion, at one y in (0, 1)."""
+    d = mp.expm1(k) + 1 - alpha * y ** (alpha - 1) + (alpha - 1) * y**alpha
+    x = (y ** (alpha - 1) + d / (alpha * delta)) ** (1 / (alpha - 1))
+    return mp.log((alpha - 1) * (x / alpha + delta / d * y ** (alpha - 1) * (x - y)))
+
+
 @pytest.mark.parametrize(("rule", "formula"), [(MIRONOV, of_mironov), (CKS, of_canonne)])
 def test_both_conversions_are_their_formulas_rounded_up(rule, formula):
     with mp.workdps(40):
@@ -58,13 +65,7 @@ def test_the_optimal_conversion_needs_all_of_what_a_point_leaves_open():
         for k, a, log_delta in ((1e-3, 1.0, -4.0), (0.05, 3.0, -6.0), (0.5, 9.0, -12.0)):
             found, _, _ = call("plain", "implied", OPTIMAL, k, a, log_delta, 1.0, answers=3)
             alpha, delta = 1 + mp.mpf(a), mp.exp(mp.mpf(log_delta))
-
-            def at(y, k=mp.mpf(k), alpha=alpha, delta=delta):
-                d = mp.expm1(k) + 1 - alpha * y ** (alpha - 1) + (alpha - 1) * y**alpha
-                x = (y ** (alpha - 1) + d / (alpha * delta)) ** (1 / (alpha - 1))
-                return mp.log((alpha - 1) * (x / alpha + delta / d * y ** (alpha - 1) * (x - y)))
-
-            least = min(at(1 - mp.exp(-mp.mpf(i) / 8)) for i in range(1, 200))
+            least = min(implied_at(1 - mp.exp(-mp.mpf(i) / 8), mp.mpf(k), alpha, delta) for i in range(1, 200))
             assert least - mp.mpf("1e-4") <= found <= least + mp.mpf("1e-10")
 
 

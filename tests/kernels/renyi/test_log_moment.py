@@ -9,7 +9,9 @@ from tests.kernel_parts import call
 def truth(sigma, q, order):
     """log of the binomial sum."""
     s, q = 1 / (2 * mp.mpf(sigma) ** 2), mp.mpf(q)
-    terms = (mp.binomial(order, k) * (1 - q) ** (order - k) * q**k * mp.expm1(k * (k - 1) * s) for k in range(order + 1))
+    terms = (
+        mp.binomial(order, k) * (1 - q) ** (order - k) * q**k * mp.expm1(k * (k - 1) * s) for k in range(order + 1)
+    )
     return mp.log1p(mp.fsum(terms))
 
 
