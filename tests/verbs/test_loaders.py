@@ -10,9 +10,9 @@ import pytest
 
 import fastacct as fa
 from fastacct.__main__ import main
-from fastacct.loaders import keywords, loaders
+from fastacct.loaders import loaders
 from fastacct.loaders.objects import accumulated
-from fastacct.loaders.seen import Seen, in_order, shuffled
+from fastacct.loaders.seen import Seen
 
 TORCH = "torch.utils.data.DataLoader"
 ASKED = [
@@ -86,36 +86,6 @@ def test_a_buffer_shuffles_where_it_is_known_to_hold_all_records():
     for size, records, is_whole in ((10, 10, True), (11, 10, True), (9, 10, False), (10**6, None, False)):
         given = {"buffer_size": size} | ({"records": records} if records else {})
         assert (fa.loader_guide("tf.data", shuffle=True, **given).sampling == "shuffled") == is_whole, given
-
-
-def test_the_last_batches_count_as_a_step_and_a_pass_that_was_begun_as_one(monkeypatch):
-    """A step on four batches, and passes of three: what does not fill the last one has released as much."""
-    grouped = Seen("", "opacus", {}, {"sample_rate": 0.1}, 12, per=4)
-    monkeypatch.setattr(keywords, "seen", lambda loader: grouped)
-    asked = {"loader": object(), "noise_multiplier": 1.0}
-    assert [keywords.told({**asked, "steps": n}).run["steps"] for n in (4, 5, 8, 9)] == [1, 2, 2, 3]
-    monkeypatch.setattr(keywords, "seen", lambda loader: shuffled({}, 10, 4))
-    asked["neighbors"] = "zero_out"
-    assert [keywords.told({**asked, "steps": n}).run["epochs"] for n in (3, 4, 6, 7)] == [1, 2, 2, 3]
-    assert keywords.told({**asked, "epochs": 1.5}).run["epochs"] == 2
-
-
-def test_batches_of_a_pass_have_the_size_that_is_drawn():
-    assert shuffled({}, 10, 4).run == {"sampling": "shuffled", "records": 10, "batch_size": 4}
-    assert shuffled({}, 3, 4).run["batch_size"] == 3
-    assert (shuffled({}, 10, 4).length, in_order({}, 10, 4).length, in_order({}, 8, 4).length) == (3, 3, 2)
-    assert in_order({}, 10, 4).run == {"sample_rate": 1.0}
-
-
-def test_a_loader_that_leaves_records_out_has_no_lower_end(monkeypatch):
-    for drop_last, is_whole in ((False, True), (True, False)):
-        live = shuffled({"drop_last": drop_last}, 10, 4)
-        monkeypatch.setattr(keywords, "seen", lambda loader, live=live: live)
-        run = {"loader": object(), "noise_multiplier": 1.0, "epochs": 1, "neighbors": "zero_out"}
-        for found in (fa.dpsgd.epsilon_bounds(**run, delta=1e-5), fa.dpsgd.delta_bounds(**run, epsilon=1.0)):
-            assert (found.lower > 0.0) == is_whole
-            assert found.upper > 0.0
-        assert (fa.dpsgd.epsilon_lower(**run, delta=1e-5) > 0.0) == is_whole
 
 
 def test_what_has_no_number_says_so():
