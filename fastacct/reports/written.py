@@ -36,6 +36,7 @@ from fastacct.reports.sections import (
     differ,
     is_between,
     meaning,
+    mechanisms,
     owners,
     percent,
     power,
@@ -128,7 +129,7 @@ class Report(Record):
         page = jinja.Environment(loader=folder, autoescape=".html" in template, trim_blocks=True, lstrip_blocks=True)
         page.filters |= {"tex": _latex, "markdown": _markdown}
         page.globals |= {"percent": percent, "power": power, "at_most": at_most, "is_between": is_between}
-        page.globals |= {"differ": differ, "owners": owners}
+        page.globals |= {"differ": differ, "owners": owners, "mechanisms": mechanisms}
         page.globals |= {
             "meaning": meaning,
             "released": lambda n: in_six_digits(released(n)),
