@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Final, TypedDict, Unpack, cast
+
+import numpy as np
 
 from fastacct.accountants.base import Method
 from fastacct.accountants.exact import Exact
@@ -10,7 +13,7 @@ from fastacct.core.bounds import Bounds, unwrapped
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_threads, common_shape
 from fastacct.core.labels import labelled, labels_of, together
 from fastacct.core.relations import Relation, as_relation
-from fastacct.core.words import refuse_unknown
+from fastacct.core.words import in_one_line, refuse_unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Quantity
@@ -98,12 +101,30 @@ def as_process(job: object) -> Process:
         return job
     if isinstance(job, Mechanism):
         return Process({job: 1})
-    kinds: dict[type, str] = {
-        dict: "a run is given as fastacct.epsilon(**run, delta=...)",
-        list: "of several jobs give one, or their sum",
-    }
-    hint = kinds.get(type(job), "such as fastacct.Gaussian(1.0) * 100")
-    raise TypeError(f"job must be a mechanism or a process, not {job!r}: {hint}")
+    shown = in_one_line(repr(job))
+    raise TypeError(f"job must be a mechanism or a process, not {textwrap.shorten(shown, 120)}: {_instead_of(job)}")
+
+
+def _instead_of(job: object) -> str:
+    """What to give instead of what is no job."""
+    kind = type(job)
+    if isinstance(job, dict) and "history" in job:
+        return "of a state of Opacus write fastacct.epsilon(history=state['history'], delta=...)"
+    if isinstance(job, dict):
+        return "a run is given as fastacct.epsilon(**run, delta=...)"
+    if isinstance(job, list | tuple):
+        return "of several jobs give one, or their sum: job + other, job * count"
+    if kind.__module__.startswith("dp_accounting"):
+        return "its job is fastacct.compat.dp_accounting.from_dp_accounting(event)"
+    if hasattr(job, "history"):
+        return "of an accountant of Opacus write fastacct.epsilon(history=accountant.history, delta=...)"
+    if hasattr(job, "ledger"):
+        return "what a budget has released is budget.ledger, what it spent budget.spent()"
+    if hasattr(job, "columns"):
+        return "of a table add up mechanism * count of its rows; of runs give columns, as noise_multiplier=table.sigma"
+    if isinstance(job, float | int | np.number):
+        return "a number says not what it is of: give the job, or the keywords of the run"
+    return "such as fastacct.Gaussian(1.0) * 100"
 
 
 def as_accountant(accountant: object, quantity: str) -> Method:

@@ -16,6 +16,8 @@ from typing import ClassVar, Final, NoReturn, cast, dataclass_transform
 
 import numpy as np
 
+from fastacct.core.words import unknown_named
+
 fields_of: Final[Callable[[type], tuple[Field[object], ...]]] = cache(fields)
 """They are built anew each time by the standard library."""
 _FIELD: Final = vars(dataclasses)["_FIELD"]
@@ -82,7 +84,8 @@ class Record(_Frozen):
         """Say what is wrong with arguments, and which there are."""
         declared = [*self.__dataclass_fields__]
         units = "; a noise multiplier is the noise divided by the sensitivity" if "noise_multiplier" in declared else ""
-        wrong = next((f"got an unexpected keyword argument {name!r}" for name in named if name not in declared), "")
+        unknown = [name for name in named if name not in declared]
+        wrong = f"got an unexpected keyword argument {unknown_named(unknown, declared)}" if unknown else ""
         try:
             self.__signature__.bind(*given, **named)
         except TypeError as error:

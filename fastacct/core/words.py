@@ -27,6 +27,7 @@ Answer = TypeVar("Answer")
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What terminals obey, and what turns the direction of a text."""
 _LOWERED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_WORD: Final = re.compile("[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 
 
 @lru_cache(maxsize=1)
@@ -44,27 +45,62 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" ({hint})" if hint else ""
 
 
+def command_meant(word: str, known: Iterable[str]) -> str:
+    """A hint at the command that was meant, to append to a refusal."""
+    folded = word.casefold()
+    told = next((command for command, words in _table()["command"].items() if folded in words), "")
+    if told in (known := [*known]):
+        return f" (did you mean {told!r}?)"
+    return f" (write fastacct {told})" if told else did_you_mean(word, known)
+
+
 def _hints(word: str, names: list[str]) -> Iterator[str]:
-    """What others call one of these names, what to do instead, and names that are nearly so, of its part too."""
+    """What others call one of these names, what to do instead, and names that are nearly so, of its parts too."""
     table = _table()
     yield from (f"did you mean {name!r}?" for name in _ours(word.casefold(), names))
     yield from (cure for cure, words in table["instead"].items() if word in words)
-    yield from (f"did you mean {name!r}?" for name in _near(word, names))
+    yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.85))
+    yield from _within(word, names)
+    yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.65))
     begin, _, rest = word.partition("_")
     if rest and begin in table["before"]["a name"]:
         yield from _hints(rest, names)
 
 
+def _within(word: str, names: list[str]) -> Iterator[str]:
+    """Hints at a name of the same words, and at the longest part of them that is known."""
+    parts = _parts(word)
+    yield from (f"did you mean {name!r}?" for name in names if len(parts) > 1 and {*_parts(name)} == {*parts})
+    table = _table()
+    for size in range(len(parts) - 1, 0, -1):
+        for begin in range(len(parts) - size + 1):
+            part = "".join(parts[begin : begin + size])
+            if len(part) > 2 and part not in table["before"]["any name"]:
+                alike = sorted((name for name in names if _folded(name) == part), key=lambda name: name != part)
+                yield from (f"did you mean {name!r}?" for name in alike)
+                said = ((name, {*map(_folded, words)}) for name, words in table["meant"].items() if name in names)
+                yield from (f"did you mean {name!r}?" for name, words in said if part in words)
+                yield from (cure for cure, words in table["instead"].items() if part in map(_folded, words))
+
+
+def _parts(name: str) -> list[str]:
+    """The words of a name."""
+    return [one.casefold() for one in (name.split("_") if "_" in name else _WORD.findall(name)) if one]
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")
+
+
 def _ours(folded: str, names: list[str]) -> Iterator[str]:
-    meant = (name for name, words in _table()["meant"].items() if folded in words and name in names)
-    yield from itertools.chain([folded] if folded in names else [], meant)
+    return (name for name, words in _table()["meant"].items() if folded in words and name in names)
 
 
-def _near(word: str, names: list[str]) -> Iterator[str]:
+def _near(word: str, names: list[str], alike: float) -> Iterator[str]:
     import difflib
 
     yield from (name for name in names if name.casefold() == word.casefold())
-    yield from difflib.get_close_matches(word, [name for name in names if not name.startswith("_")], cutoff=0.65)
+    yield from difflib.get_close_matches(word, [name for name in names if not name.startswith("_")], cutoff=alike)
 
 
 class _Hinting(ModuleType):
@@ -72,7 +108,13 @@ class _Hinting(ModuleType):
 
     def __call__(self, *given: object, **named: object) -> NoReturn:
         names = getattr(self, "__all__", dir(self))
-        raise TypeError(f"{self.__name__} is a module: call one of {', '.join(names)}")
+        words = [one if isinstance(one, str) else getattr(one, "__name__", "") for one in given]
+        meant = (f"did you mean {word!r}?" for word in words if word in names)
+        others = (hint for word in (*words, *named) for hint in _hints(word, names) if hint.startswith("did"))
+        usual = " ".join(_table()["called"].get(self.__name__.rpartition(".")[2], []))
+        hint = next(itertools.chain(meant, others), usual)
+        told = f" ({hint})" if hint else ""
+        raise TypeError(f"{self.__name__} is a module: call one of {', '.join(names)}{told}")
 
 
 def shows_names(module: ModuleType) -> None:
@@ -134,8 +176,16 @@ def too_many(name: str, places: int, names: Iterable[str], beside: str = "") -> 
 
 def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], targets: tuple[str, ...] = ()) -> None:
     """Refuse keywords that are not known, with the one that was probably meant, of these or of the targets beside."""
-    if unknown := given.keys() - known.keys():
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}{did_you_mean(min(unknown), [*known, *targets])}")
+    if unknown := sorted(given.keys() - known.keys()):
+        raise TypeError(f"unexpected keyword argument {unknown_named(unknown, [*known, *targets])}")
+
+
+def unknown_named(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Names that are not known, and behind them what was probably meant; those that have one cure together."""
+    cures: dict[str, list[str]] = {}
+    for name in unknown:
+        cures.setdefault(did_you_mean(name, known), []).append(repr(name))
+    return ", and ".join(f"{', '.join(names)}{cure}" for cure, names in cures.items())
 
 
 def formerly(given: MutableMapping[str, object], old: str, new: str) -> None:

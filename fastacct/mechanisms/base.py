@@ -157,7 +157,9 @@ _ASKED: Final = (
 OF_A_JOB: Final = {
     **{name: f"write fastacct.{name}(job, ...)" for name in _ASKED},
     **dict.fromkeys(("compose", "repeat", "self_compose", "then", "append"), "write job + other, job * count"),
-    **dict.fromkeys(("sample", "subsample", "amplify"), "write .poisson(sample_rate)"),
+    **dict.fromkeys(
+        ("sample", "subsample", "amplify"), "write .poisson(sample_rate), or .fixed_size(...), .with_replacement(...)"
+    ),
     **dict.fromkeys(
         ("noise_multiplier", "sample_rate", "steps", "mechanisms", "items", "keys", "values"),
         "a job's blocks are {mechanism: count}",

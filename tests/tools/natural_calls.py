@@ -269,7 +269,7 @@ MORE = [
             ("fnr", "did you mean 'tradeoff'"),
             ("federated", "a client is a record"),
             ("prove", "did you mean 'certify'"),
-            ("plot.pld", "did you mean 'privacy_loss'"),
+            ("plot.pld", "fastacct.privacy_loss(job)"),
         )
     ),
     *((f"{one} + 1", "job + other, or job * count") for one in ("JOB", "GAUSSIAN")),
