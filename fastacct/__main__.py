@@ -18,7 +18,7 @@ from fastacct.cli.answers import Answer
 from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options, values
 from fastacct.core.extras import import_extra
 from fastacct.core.version import __version__
-from fastacct.core.words import command_meant, did_you_mean, in_one_line
+from fastacct.core.words import by_cure, command_meant, in_one_line, option_meant
 
 INVALID: Final = 2
 EXIT_CODES: Final = """\
@@ -109,10 +109,10 @@ def _refuse_misspelt(words: Sequence[str]) -> None:
     known = {flag for option in options for flag in flags(option)} | {"--help", "-h"}
     given = (word.partition("=")[0] for word in words if re.match("--?[a-zA-Z]", word))
     if unknown := [name for name in dict.fromkeys(given) if name not in known]:
-        meant = (did_you_mean(name.lstrip("-").replace("-", "_").lower(), options) for name in unknown)
+        told_as = (name.lstrip("-").replace("-", "_").lower() for name in unknown)
+        meant = (option_meant(words[0], name, options) for name in told_as)
         hints = (re.sub("mean '([a-z_]+)'", lambda found: f"mean {flags(found[1])[0]}", hint) for hint in meant)
-        told = ", and ".join(name + hint for name, hint in zip(unknown, hints, strict=True))
-        raise ValueError(f"unknown option {told} (see fastacct {words[0]} --help)")
+        raise ValueError(f"unknown option {by_cure(zip(unknown, hints, strict=True))} (see fastacct {words[0]} --help)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from fastacct.conformance.__main__ import main as ask
 
             return ask(words[1:])
+        words = [re.sub("^--[a-z_]+", lambda option: option[0].replace("_", "-"), word) for word in words]
         _refuse_misspelt(words)
         given = parser().parse_args(words or ["--help"])
         answer: Answer = given.run(given)

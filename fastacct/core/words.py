@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache, wraps
+from itertools import chain, islice
 from types import FunctionType, ModuleType
 from typing import Final, NoReturn, ParamSpec, TypeVar, cast
 
@@ -45,6 +45,21 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" ({hint})" if hint else ""
 
 
+def top_hint(word: str, known: Iterable[str]) -> str:
+    """The hint at a name of the package; where there is none, what a mechanism or a function that it lacks is like."""
+    lacks = _table()["lacks"]["a class" if word[:1].isupper() else "a function"]
+    return did_you_mean(word, known) or f" ({' '.join(lacks)})"
+
+
+def option_meant(command: str, word: str, known: Iterable[str]) -> str:
+    """A hint at the option that was meant, to append to a refusal; a command may have hints of its own."""
+    table = _table()["option"]
+    if own := table.get(command):
+        return f" ({' '.join(own)})"
+    told = next((cure for cure, words in table.items() if word in words), "")
+    return f" ({told})" if told else did_you_mean(word, known)
+
+
 def command_meant(word: str, known: Iterable[str]) -> str:
     """A hint at the command that was meant, to append to a refusal."""
     folded = word.casefold()
@@ -61,7 +76,7 @@ def _hints(word: str, names: list[str]) -> Iterator[str]:
     yield from (cure for cure, words in table["instead"].items() if word in words)
     yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.85))
     yield from _within(word, names)
-    yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.65))
+    yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.8 if word[:1].isupper() else 0.65))
     begin, _, rest = word.partition("_")
     if rest and begin in table["before"]["a name"]:
         yield from _hints(rest, names)
@@ -72,7 +87,7 @@ def _within(word: str, names: list[str]) -> Iterator[str]:
     parts = _parts(word)
     yield from (f"did you mean {name!r}?" for name in names if len(parts) > 1 and {*_parts(name)} == {*parts})
     table = _table()
-    for size in range(len(parts) - 1, 0, -1):
+    for size in range(len(parts), 0, -1):
         for begin in range(len(parts) - size + 1):
             part = "".join(parts[begin : begin + size])
             if len(part) > 2 and part not in table["before"]["any name"]:
@@ -80,12 +95,13 @@ def _within(word: str, names: list[str]) -> Iterator[str]:
                 yield from (f"did you mean {name!r}?" for name in alike)
                 said = ((name, {*map(_folded, words)}) for name, words in table["meant"].items() if name in names)
                 yield from (f"did you mean {name!r}?" for name, words in said if part in words)
-                yield from (cure for cure, words in table["instead"].items() if part in map(_folded, words))
+                if size > 1 or len(parts) == 1 or part not in table["before"]["a whole"]:
+                    yield from (cure for cure, words in table["instead"].items() if part in map(_folded, words))
 
 
 def _parts(name: str) -> list[str]:
     """The words of a name."""
-    return [one.casefold() for one in (name.split("_") if "_" in name else _WORD.findall(name)) if one]
+    return [one.casefold() for one in (re.split("[_.]", name) if "_" in name else _WORD.findall(name)) if one]
 
 
 def _folded(name: str) -> str:
@@ -93,7 +109,9 @@ def _folded(name: str) -> str:
 
 
 def _ours(folded: str, names: list[str]) -> Iterator[str]:
-    return (name for name, words in _table()["meant"].items() if folded in words and name in names)
+    meant = [name for name, words in _table()["meant"].items() if folded in words]
+    yield from (name for name in meant if name in names)
+    yield from (f"dpsgd.{name}" for name in (folded, *meant) if f"dpsgd.{name}" in names)
 
 
 def _near(word: str, names: list[str], alike: float) -> Iterator[str]:
@@ -108,11 +126,12 @@ class _Hinting(ModuleType):
 
     def __call__(self, *given: object, **named: object) -> NoReturn:
         names = getattr(self, "__all__", dir(self))
-        words = [one if isinstance(one, str) else getattr(one, "__name__", "") for one in given]
+        strings = [*given, *named.values()]
+        words = [one if isinstance(one, str) else getattr(one, "__name__", "") for one in strings]
         meant = (f"did you mean {word!r}?" for word in words if word in names)
-        others = (hint for word in (*words, *named) for hint in _hints(word, names) if hint.startswith("did"))
+        others = (hint for word in words for hint in _hints(word, names) if hint.startswith("did"))
         usual = " ".join(_table()["called"].get(self.__name__.rpartition(".")[2], []))
-        hint = next(itertools.chain(meant, others), usual)
+        hint = next(chain(meant, others), usual)
         told = f" ({hint})" if hint else ""
         raise TypeError(f"{self.__name__} is a module: call one of {', '.join(names)}{told}")
 
@@ -139,7 +158,9 @@ def hinting(hints: Mapping[str, str]) -> Callable[[object, str], object]:
     """A method `__getattr__` that says what to write instead of a name that an object does not have."""
 
     def unknown(self: object, name: str) -> object:
-        hint = f" ({hints[name]})" if name in hints else "" if name.startswith("_") else did_you_mean(name, dir(self))
+        of_a_part = (hints[part] for part in (name, *_parts(name)) if part in hints)
+        others = "" if name.startswith("_") else did_you_mean(name, dir(self))
+        hint = f" ({hints[name]})" if name in hints else others or "".join(f" ({one})" for one in islice(of_a_part, 1))
         kind = next(base.__name__ for base in type(self).__mro__ if not base.__name__.startswith("_"))
         raise AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
 
@@ -163,9 +184,22 @@ def told_names(function: Callable[P, Answer], beside: str = "") -> Callable[P, A
             raise too_many(function.__name__, unnamed, own, beside)
         if not takes_any:
             refuse_unknown(named, known)
-        return function(*given, **named)
+        try:
+            return function(*given, **named)
+        except TypeError as error:
+            raise as_usual(error) from None
 
     return call
+
+
+def as_usual(error: TypeError) -> TypeError:
+    """The error; of a call that lacks an argument, or has one twice, with what is usually given."""
+    if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # of what was called
+        return error
+    if "multiple values" in str(error):
+        return TypeError(f"{error} (several jobs are one: job + other, job * count)")
+    usual = next((words for name, words in _table()["given"].items() if repr(name) in str(error)), [])
+    return TypeError(f"{error} (as {' '.join(usual)})") if usual else error
 
 
 def too_many(name: str, places: int, names: Iterable[str], beside: str = "") -> TypeError:
@@ -181,10 +215,16 @@ def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], tar
 
 
 def unknown_named(unknown: Iterable[str], known: Iterable[str]) -> str:
-    """Names that are not known, and behind them what was probably meant; those that have one cure together."""
+    """Names that are not known, and behind them what was probably meant."""
+    known = [*known]
+    return by_cure((repr(name), did_you_mean(name, known)) for name in unknown)
+
+
+def by_cure(told: Iterable[tuple[str, str]]) -> str:
+    """Names, each with its cure; those that have one cure together."""
     cures: dict[str, list[str]] = {}
-    for name in unknown:
-        cures.setdefault(did_you_mean(name, known), []).append(repr(name))
+    for name, cure in told:
+        cures.setdefault(cure, []).append(name)
     return ", and ".join(f"{', '.join(names)}{cure}" for cure, names in cures.items())
 
 

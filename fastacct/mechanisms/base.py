@@ -24,7 +24,7 @@ from fastacct.core.inputs import (
 from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
-from fastacct.core.words import hinting
+from fastacct.core.words import did_you_mean, hinting
 
 AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 WEIGHTS_OFF: Final = 1e-12
@@ -178,7 +178,17 @@ def _is_replaced(value: object) -> bool:
     return bool(getattr(value, "is_replaced", False))
 
 
-class Composed:
+class _Told(type):
+    """What says what to write instead of a name that a class does not have."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name):
+            hint = "" if name.startswith("_") else did_you_mean(name, dir(cls))
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}")
+
+
+class Composed(metaclass=_Told):
     """What `+` and `*` compose, and nothing else does."""
 
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * process is one process
@@ -189,7 +199,11 @@ class Composed:
         def __pow__(self, other):
             raise TypeError("jobs add up: write job + other, or job * count")
 
+        def __lt__(self, other):
+            raise TypeError("jobs are compared at a delta: write fastacct.epsilon(job, delta=...) of each")
+
         __matmul__ = __sub__ = __truediv__ = __or__ = __and__ = __pow__
+        __le__ = __gt__ = __ge__ = __lt__
 
 
 class Value(Composed, Compared):
