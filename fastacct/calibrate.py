@@ -99,7 +99,9 @@ def calibrate(
     asked = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "tpr": tpr, "fpr": fpr}
     asked |= {"error": error, "beta": beta}
     if not callable(build):
-        raise TypeError(f"build must be a function of one number that returns a job, as fastacct.Gaussian, not {build!r}")
+        raise TypeError(
+            f"build must be a function of one number that returns a job, as fastacct.Gaussian, not {build!r}"
+        )
     name, target, read = _readout(asked, accountant, {"neighbors": neighbors, "threads": threads})
     seen: dict[float, float] = {}
 

@@ -30,8 +30,8 @@ from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Real, Reals, as_cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.rounding import as_written, rate_of_batch
-from fastacct.core.words import formerly as renamed
 from fastacct.core.words import as_usual, refuse_unknown, too_many, written_out
+from fastacct.core.words import formerly as renamed
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count, are_proper
 from fastacct.mechanisms.base import Run as Columns

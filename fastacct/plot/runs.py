@@ -72,8 +72,8 @@ def privacy_curves(
 ) -> Figure:
     """Draw delta over epsilon: one colour per job, adding a record dashed, the certified interval shaded.
 
-    **Guarantee.** The lines are the certified upper bounds.  A shade reaches down to the lower bounds: the true delta is
-    in it.  It is seen only where the two differ, and explained in the legend then.
+    **Guarantee.** The lines are the certified upper bounds.  A shade reaches down to the lower bounds: the true delta
+    is in it.  It is seen only where the two differ, and explained in the legend then.
 
     Parameters
     ----------

@@ -306,7 +306,12 @@ def _assumed(n: Numbers) -> Section:
         limited = "A record changes each released sum or count by at most the sensitivity that its noise is scaled to."
         rows.append((limited, "Nothing is promised."))
     if bounded := ", ".join(n["bounded"]):
-        rows.append((f"The numbers that are listed of {bounded} hold for data sets that differ in this way.", "Nothing is promised."))
+        rows.append(
+            (
+                f"The numbers that are listed of {bounded} hold for data sets that differ in this way.",
+                "Nothing is promised.",
+            )
+        )
     if (unit := unit_of(n)) != "row":
         all_of = f"All that belongs to one {unit} is one record: drawn together, and limited together."
         rows.append((all_of, f"A {unit} is protected less, as one with several records."))

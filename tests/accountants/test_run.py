@@ -311,5 +311,5 @@ def test_keywords_that_would_fix_the_unknown_are_refused_by_name(verb, run, mess
 
 def test_a_history_that_exceeds_the_target_is_said_so():
     for verb, run in (("steps", {"sample_rate": 0.01}), ("sample_rate", {"steps": 10})):
-        with pytest.raises(ValueError, match="what was released already costs epsilon .* exceeds the target"):
+        with pytest.raises(ValueError, match=r"what was released already costs epsilon .* exceeds the target"):
             getattr(fa.dpsgd, verb)(epsilon=0.1, delta=1e-5, noise_multiplier=1.0, **run, history=HISTORY)
