@@ -16,7 +16,7 @@ FOREIGN = [
             ("num_train_epochs", "did you mean 'epochs'"),
             ("per_device_train_batch_size", "did you mean 'batch_size'"),
             ("num_total_clients", "did you mean 'records'"),
-            ("log_delta", "the verb says what is asked"),
+            ("log_delta", "did you mean 'delta'"),
         )
     ),
     # names of other libraries
@@ -64,7 +64,7 @@ FOREIGN = [
             # that are not there
             ("RAPPOR", "fastacct.PureDP(epsilon)"),
             ("UnaryEncoding", "fastacct.PureDP(epsilon)"),
-            ("paragraph_of", "dir(fastacct) has the names"),
+            ("zzz_of_nothing", "dir(fastacct) has the names"),
         )
     ),
     ("fa.Gaussian.from_epsilon", "fastacct.calibrate(fastacct.Gaussian"),
