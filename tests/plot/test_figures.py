@@ -259,7 +259,8 @@ def test_pictures_of_runs_show_what_the_functions_compute():
     assert np.all(alone >= fa.tpr_at_fpr(step, at) * (1 - 1e-9))
     epsilon = fa.epsilon(step, delta=1e-5)
     corner = (1.0 - 1e-5) / (1.0 + np.exp(epsilon))
-    assert {*fpr} < {*at} and min(abs(at - corner)) < 1e-15  # where its two straight pieces meet
+    assert {*fpr} < {*at}
+    assert min(abs(at - corner)) < 1e-15  # where its two straight pieces meet
     assert any(text.get_text().endswith("% at 1 %") for text in texts(axis.get_figure()))
 
 
