@@ -5,8 +5,6 @@ from __future__ import annotations
 import textwrap
 from typing import Final, TypedDict, Unpack, cast
 
-import numpy as np
-
 from fastacct.accountants.base import Method
 from fastacct.accountants.exact import Exact
 from fastacct.core.bounds import Bounds, unwrapped
@@ -107,24 +105,25 @@ def as_process(job: object) -> Process:
 
 def _instead_of(job: object) -> str:
     """What to give instead of what is no job."""
-    kind = type(job)
-    if isinstance(job, dict) and "history" in job:
-        return "of a state of Opacus write fastacct.epsilon(history=state['history'], delta=...)"
-    if isinstance(job, dict):
-        return "a run is given as fastacct.epsilon(**run, delta=...)"
-    if isinstance(job, list | tuple):
-        return "of several jobs give one, or their sum: job + other, job * count"
-    if kind.__module__.startswith("dp_accounting"):
-        return "its job is fastacct.compat.dp_accounting.from_dp_accounting(event)"
-    if hasattr(job, "history"):
-        return "of an accountant of Opacus write fastacct.epsilon(history=accountant.history, delta=...)"
-    if hasattr(job, "ledger"):
-        return "what a budget has released is budget.ledger, what it spent budget.spent()"
-    if hasattr(job, "columns"):
-        return "of a table add up mechanism * count of its rows; of runs give columns, as noise_multiplier=table.sigma"
-    if isinstance(job, float | int | np.number):
-        return "a number says not what it is of: give the job, or the keywords of the run"
-    return "such as fastacct.Gaussian(1.0) * 100"
+    is_state = isinstance(job, dict) and "history" in job
+    cures = {
+        "of a state of Opacus write fastacct.epsilon(history=state['history'], delta=...)": is_state,
+        "a run is given as fastacct.epsilon(**run, delta=...)": isinstance(job, dict),
+        "of several jobs give one, or their sum: job + other, job * count": isinstance(job, list | tuple),
+        "its job is fastacct.compat.dp_accounting.from_dp_accounting(event)": "DpEvent" in type(job).__name__,
+        "of an accountant write fastacct.epsilon(history=accountant.history, delta=...)": _has(job, "history"),
+        "what a budget has released is budget.ledger, what it spent budget.spent()": _has(job, "ledger"),
+        "of a table add up mechanism * count of its rows; of runs give columns, as steps=table.steps": _has(
+            job, "columns"
+        ),
+        "a number says not what it is of: give the job, or the keywords of the run": isinstance(job, float | int),
+    }
+    return next((cure for cure, fits in cures.items() if fits), "such as fastacct.Gaussian(1.0) * 100")
+
+
+def _has(job: object, name: str) -> bool:
+    """Whether what is no class has an attribute."""
+    return not isinstance(job, type) and hasattr(job, name)
 
 
 def as_accountant(accountant: object, quantity: str) -> Method:

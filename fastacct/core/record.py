@@ -16,8 +16,6 @@ from typing import ClassVar, Final, NoReturn, cast, dataclass_transform
 
 import numpy as np
 
-from fastacct.core.words import unknown_named
-
 fields_of: Final[Callable[[type], tuple[Field[object], ...]]] = cache(fields)
 """They are built anew each time by the standard library."""
 _FIELD: Final = vars(dataclasses)["_FIELD"]
@@ -85,12 +83,16 @@ class Record(_Frozen):
         declared = [*self.__dataclass_fields__]
         units = "; a noise multiplier is the noise divided by the sensitivity" if "noise_multiplier" in declared else ""
         unknown = [name for name in named if name not in declared]
-        wrong = f"got an unexpected keyword argument {unknown_named(unknown, declared)}" if unknown else ""
+        wrong = f"got an unexpected keyword argument {self._unknown(unknown)}" if unknown else ""
         try:
             self.__signature__.bind(*given, **named)
         except TypeError as error:
             wrong = wrong or str(error)
         raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(declared) or 'none'}{units}")
+
+    def _unknown(self, names: list[str]) -> str:
+        """Names of arguments that there are not."""
+        return ", ".join(map(repr, names))
 
     def __repr__(self) -> str:
         shown = (f"{own.name}={getattr(self, own.name)!r}" for own in fields_of(type(self)))

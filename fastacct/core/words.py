@@ -85,18 +85,23 @@ def _hints(word: str, names: list[str]) -> Iterator[str]:
 def _within(word: str, names: list[str]) -> Iterator[str]:
     """Hints at a name of the same words, and at the longest part of them that is known."""
     parts = _parts(word)
-    yield from (f"did you mean {name!r}?" for name in names if len(parts) > 1 and {*_parts(name)} == {*parts})
-    table = _table()
+    if len(parts) > 1:
+        yield from (f"did you mean {name!r}?" for name in names if {*_parts(name)} == {*parts})
     for size in range(len(parts), 0, -1):
         for begin in range(len(parts) - size + 1):
-            part = "".join(parts[begin : begin + size])
-            if len(part) > 2 and part not in table["before"]["any name"]:
-                alike = sorted((name for name in names if _folded(name) == part), key=lambda name: name != part)
-                yield from (f"did you mean {name!r}?" for name in alike)
-                said = ((name, {*map(_folded, words)}) for name, words in table["meant"].items() if name in names)
-                yield from (f"did you mean {name!r}?" for name, words in said if part in words)
-                if size > 1 or len(parts) == 1 or part not in table["before"]["a whole"]:
-                    yield from (cure for cure, words in table["instead"].items() if part in map(_folded, words))
+            yield from _of_part(parts[begin : begin + size], names, is_whole=size == len(parts))
+
+
+def _of_part(parts: list[str], names: list[str], *, is_whole: bool) -> Iterator[str]:
+    """Hints at what some words of a name mean, unless they say nothing."""
+    part, table = "".join(parts), _table()
+    if len(part) < 3 or part in table["before"]["any name"]:
+        return
+    alike = sorted((name for name in names if _folded(name) == part), key=lambda name: name != part)
+    meant = (name for name, words in table["meant"].items() if name in names and part in map(_folded, words))
+    yield from (f"did you mean {name!r}?" for name in chain(alike, meant))
+    if is_whole or len(parts) > 1 or part not in table["before"]["a whole"]:
+        yield from (cure for cure, words in table["instead"].items() if part in map(_folded, words))
 
 
 def _parts(name: str) -> list[str]:

@@ -40,7 +40,7 @@ FOREIGN = [
             ("LaplaceTruncated", "fastacct.Laplace(scale / sensitivity)"),
             ("GaussianAnalytic", "fastacct.calibrate(fastacct.Gaussian"),
             ("GaussianSumQuery", "did you mean 'Gaussian'"),
-            ("SamplingMethod", "'fixed_size', 'with_replacement'"),
+            ("SamplingMethod", "'fixed_size' or 'shuffled'"),
             ("DpsgdTrainingAccountantConfig", "fastacct.epsilon(job, delta=...), with accountant="),
             ("dpsgd.calibrate_num_updates", "did you mean 'steps'"),
             ("bandmf", "fastacct.BandMF(noise_multiplier"),
