@@ -98,10 +98,15 @@ def _of_part(parts: list[str], names: list[str], *, is_whole: bool) -> Iterator[
     if len(part) < 3 or part in table["before"]["any name"]:
         return
     alike = sorted((name for name in names if _folded(name) == part), key=lambda name: name != part)
-    meant = (name for name, words in table["meant"].items() if name in names and part in map(_folded, words))
+    meant = (name for name in _saying(part, "meant") if name in names)
     yield from (f"did you mean {name!r}?" for name in chain(alike, meant))
     if is_whole or len(parts) > 1 or part not in table["before"]["a whole"]:
-        yield from (cure for cure, words in table["instead"].items() if part in map(_folded, words))
+        yield from _saying(part, "instead")
+
+
+def _saying(part: str, kind: str) -> Iterator[str]:
+    """What has a word among its own."""
+    return (said for said, words in _table()[kind].items() if part in map(_folded, words))
 
 
 def _parts(name: str) -> list[str]:
