@@ -97,11 +97,15 @@ def _of_part(parts: list[str], names: list[str], *, is_whole: bool) -> Iterator[
     part, table = "".join(parts), _table()
     if len(part) < 3 or part in table["before"]["any name"]:
         return
-    alike = sorted((name for name in names if _folded(name) == part), key=lambda name: name != part)
-    meant = (name for name in _saying(part, "meant") if name in names)
-    yield from (f"did you mean {name!r}?" for name in chain(alike, meant))
+    yield from (f"did you mean {name!r}?" for name in _named_so(part, names))
     if is_whole or len(parts) > 1 or part not in table["before"]["a whole"]:
         yield from _saying(part, "instead")
+
+
+def _named_so(part: str, names: list[str]) -> Iterator[str]:
+    """Names that are a word, and those that others call so."""
+    yield from sorted((name for name in names if _folded(name) == part), key=lambda name: name != part)
+    yield from (name for name in _saying(part, "meant") if name in names)
 
 
 def _saying(part: str, kind: str) -> Iterator[str]:
