@@ -24,7 +24,7 @@ from fastacct.core.inputs import (
 from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
-from fastacct.core.words import did_you_mean, hinting, unknown_named
+from fastacct.core.words import hinting, unknown_named
 
 AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 WEIGHTS_OFF: Final = 1e-12
@@ -176,17 +176,7 @@ def _is_replaced(value: object) -> bool:
     return bool(getattr(value, "is_replaced", False))
 
 
-class _Told(type):
-    """What says what to write instead of a name that a class does not have."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(cls, name):
-            hint = "" if name.startswith("_") else did_you_mean(name, dir(cls))
-            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}")
-
-
-class Composed(metaclass=_Told):
+class Composed:
     """What `+` and `*` compose, and nothing else does."""
 
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * process is one process

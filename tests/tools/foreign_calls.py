@@ -67,7 +67,6 @@ FOREIGN = [
             ("zzz_of_nothing", "dir(fastacct) has the names"),
         )
     ),
-    ("fa.Gaussian.from_epsilon", "fastacct.calibrate(fastacct.Gaussian"),
     ("GAUSSIAN.to_rdp", "write fastacct.rdp(job, ...)"),
     ("fa.Accountant(3, 1e-5).add_gaussian", "use compose(job, count)"),
     ("fa.Accountant(3, 1e-5).split", "a budget has no shares"),
