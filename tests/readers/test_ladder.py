@@ -100,14 +100,15 @@ def test_noise_whose_square_is_no_number_is_answered(noise, relation):
             assert verb(job, **targets, neighbors=relation) >= 0.0
 
 
-def test_a_sampled_gaussian_without_noise_has_no_epsilon_in_either_direction():
-    """Divergences of an added record are finite there: a sample may not draw it."""
-    for accountant in (None, fa.Exact()):
-        job = fa.Gaussian(0.0).poisson(0.1) * 10
-        assert fa.epsilon(job, delta=1e-5, neighbors="add", accountant=accountant) == math.inf
-
-
 def test_a_line_that_is_made_asks_no_run_for_its_mechanisms(monkeypatch):
     job = fa.Gaussian(2.0).poisson(0.1) * 10
     monkeypatch.setattr(type(job), "is_gaussian", property(lambda _: pytest.fail("mechanisms were built")))
     assert Contour(job, "add_remove").read_cell(0, np.array([1e-5]), EPSILON)[0].status[0] == fa.Status.TIGHT
+
+
+def test_of_disjoint_parts_only_those_that_may_be_the_largest_are_asked_on(monkeypatch):
+    for name in ("losses", "divergences", "coarse", "unsampled"):
+        never(name, monkeypatch)
+    largest = fa.epsilon_bounds(fa.Laplace(1.0) * 30, delta=1e-6)
+    parts = (fa.Laplace(1.0) * 30, fa.Together(fa.Laplace(20.0) * 2).poisson(0.1) * 2, fa.Gaussian(30.0))
+    assert fa.epsilon_bounds(fa.Parallel(*parts), delta=1e-6) == largest
