@@ -37,7 +37,7 @@ SECONDS = 60.0
 #: Of them to find the tests and to start two workers, and for both to read a file of tests.
 START, READ = 26.0, 0.2
 #: ... and of them for the process that hands tests to both.
-ALONE = 5.0
+ALONE = 10.0
 #: Tells workers when to stop: process seconds of one of them.
 STOP = "FASTACCT_NEAR_SECONDS"
 #: Of a function that was never measured.
