@@ -13,7 +13,7 @@
 #define FA_CAP_JUMPY   0.8 /* ... and below this every one, but for more than so many mechanisms: */
 #define FA_CAP_SEVERAL 8
 #define FA_CAP_SHARED  0.99 /* expected participations from which all targets near a round one share a line */
-#define FA_CAP_FINE    4e-9 /* width of eps that another line need not better */
+#define FA_CAP_FINE    4e-9 /* width of eps, or of delta, that another line need not better */
 #define FA_CAP_WIDE    1e-6 /* width of delta from which on it is loose, whatever the line */
 
 /* what a line is drawn for: how small its errors are to be, from which width of eps on it is drawn once more, how near
@@ -273,7 +273,7 @@ FA_FUNC double fa_cap_unit(fa_cap_work *work)
 FA_FUNC int fa_cap_serves(const fa_cap_work *work, const fa_cap_ledger *g)
 {
     double own = work->anchored.g.up + work->anchored.g.down, good = fa_cap_good(&work->line);
-    if (work->job.data > 0 && own > good)
+    if (work->job.data > 0 && own > FA_CAP_FINE)
         good = fa_max(good, own < FA_CAP_WIDE ? fa_min(3.0 * own, 0.9 * FA_CAP_WIDE) : 1.5 * own);
     return g->up + g->down < good;
 }
