@@ -104,6 +104,14 @@ def test_verbs_of_a_job_in_a_file(file):
     assert "either --job or the options of a run" in both.stderr
 
 
+@pytest.mark.parametrize("delta", ["1e-5", "3e-7", "2e-9"])
+def test_a_sentence_on_a_job_says_no_less_than_the_number(file, delta):
+    told = call(f"epsilon --job {file} --delta {delta}").stdout
+    most, least = map(float, re.findall(r"epsilon <= (\S+) at .* at least ([\d.]+)", told)[0])
+    lower, upper, _ = fa.epsilon_bounds(JOB, delta=float(delta))
+    assert least <= lower <= upper <= most
+
+
 def test_plain_is_the_number_alone(file):
     assert float(call(f"epsilon --job {file} --delta 1e-5 --plain").stdout) == fa.epsilon(JOB, delta=1e-5)
     run = {"noise_multiplier": 1.1, "sample_rate": 0.01, "steps": 1000}

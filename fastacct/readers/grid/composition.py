@@ -59,8 +59,6 @@ class Composition:
             if copies:
                 self.parts.append(_Part(measure, copies, positions, loss, loss_error, mass, np.log(mass)))
         self.spacing = self.parts[0].measure.spacing if self.parts else 1.0
-        if any(part.measure.spacing != self.spacing for part in self.parts):
-            raise ValueError("measures on different spacings do not compose")
         self.n_factors = sum(part.copies for part in self.parts)
         self.has_no_finite_loss = any(not part.mass.size for part in self.parts)
         self.origin = sum((Fraction(part.measure.origin) * part.copies for part in self.parts), Fraction(0))
