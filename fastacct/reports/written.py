@@ -32,19 +32,17 @@ from fastacct.plot.figures import spread
 from fastacct.reports.numbers import FPR, Numbers, numbers_of, run_in_words
 from fastacct.reports.sections import (
     Section,
-    at_most,
     differ,
     is_between,
     meaning,
     mechanisms,
     owners,
-    percent,
-    power,
     released,
     sections_of,
     summary,
     verdict,
 )
+from fastacct.reports.shown import at_most, percent, power
 
 if TYPE_CHECKING:
     import os

@@ -11,7 +11,8 @@ import pytest
 
 import fastacct as fa
 from fastacct.reports.numbers import KNOWN, POISSON
-from fastacct.reports.sections import power, released
+from fastacct.reports.sections import released
+from fastacct.reports.shown import power
 from fastacct.reports.written import FORMATS, in_six_digits
 from fastacct.testing.examples import examples
 
