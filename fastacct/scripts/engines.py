@@ -87,7 +87,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
     loop.data.append(private)
     is_used = True
     try:
-        steps = steps_of(script, script.origin(optimizer))
+        loop.steps = steps = steps_of(script, script.origin(optimizer))
         loop.earlier = [one for one in steps if is_earlier(script, one, call)]
         steps = [one for one in steps if one not in loop.earlier]
         try:
@@ -339,7 +339,7 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
         loops = [one for one in script.calls if getattr(one.func, "attr", "") == "attach" and one.args]
         if len(loops) != 1:
             raise UnclearError(call, "not one optimizer is attached")
-        steps = steps_of(script, script.origin(loops[0].args[0]))
+        loop.steps = steps = steps_of(script, script.origin(loops[0].args[0]))
         inner = over(script, steps[0]) if len(steps) == 1 else None
         if inner is None:
             raise UnclearError(call, "not one loop takes a step of this optimizer")

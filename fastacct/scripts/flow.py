@@ -23,8 +23,8 @@ _NONE: Final[Kinds] = frozenset()
 _WHAT: Final[Kinds] = frozenset({"data", "record", "figure"})
 _PLAIN: Final = (
     *("shape", "size", "dim", "ndim", "numel", "device", "dtype", "requires_grad", "columns", "column_names"),
-    *("len", "range", "isinstance", "hasattr", "type", "id", "format", "features", "classes", "class_to_idx"),
-    "input_dim",
+    *("len", "range", "isinstance", "hasattr", "type", "id", "format", "features", "classes", "input_dim"),
+    "class_to_idx",
 )
 """Fields and functions that say nothing of single records, or what every script takes for public."""
 _FIGURES: Final = (
@@ -44,7 +44,7 @@ _OTHERS: Final = re.compile(r"test|valid|\bval\b|dev\b|public", re.I)
 _HOLDS: Final = ("DataLoader", "TensorDataset", "ConcatDataset", "Dataset", "DataFrame", "Series")
 _MODEL: Final = re.compile(
     r"(?:model|net|network|params|parameters|variables|state|opt|optimizer|optim|engine|trainer|scheduler|sched"
-    r"|tokenizer|device|key|rng|logger|writer|transforms?|criterion)\d*$",
+    r"|tok|tokenizer|device|key|rng|logger|writer|transforms?|criterion)\d*$",
     re.I,
 )
 _SETTINGS: Final = re.compile(r"^(?:config|cfg|conf|args|opts?|options|settings|hparams|hp|flags)$", re.I)
@@ -87,7 +87,10 @@ class Flow:
         elif isinstance(node, ast.Call):
             func = node.func
             if isinstance(func, ast.Attribute):
-                if func.attr in _FILLS and (root := _root(func.value)):
+                is_used = func.attr == "update" and not isinstance(
+                    self.script.parent[node], ast.Expr
+                )  # of an optimizer
+                if func.attr in _FILLS and not is_used and (root := _root(func.value)):
                     self.filled.setdefault(root, []).extend((node, one) for one in node.args)
                 if func.attr.startswith("heap") and len(node.args) > 1 and (root := _root(node.args[0])):
                     self.filled.setdefault(root, []).append((node, node.args[1]))
@@ -135,10 +138,7 @@ class Flow:
     def _made(self, call: ast.Call) -> Iterator[ast.expr]:
         """What a function of the file returns that is called once, and what a data set of the file has items of."""
         name = last_name(call.func)
-        if (
-            self.script.qualified(call.func)
-            or len([one for one in self.script.calls if last_name(one.func) == name]) > 8
-        ):
+        if self.script.qualified(call.func) or sum(last_name(one.func) == name for one in self.script.calls) > 8:
             return
         for function in self.defined.get(name, []) if len(self.script.uses[name]) == 1 else ():
             found = [one.value for one in walk(function) if isinstance(one, ast.Return)]

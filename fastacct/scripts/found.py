@@ -13,7 +13,7 @@ from fastacct.scripts.sources import size_of
 from fastacct.scripts.tree import UnclearError, keywords, last_name
 
 Given = Mapping[str, Any]
-"""Numbers by name, and `batches`, a sampler."""
+"""Numbers by name, `batches`, a sampler, `public`, names, and `vouch`, lines."""
 
 ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
     "noise_multiplier": lambda value: isinstance(value, int | float) and 0 <= value < math.inf,
@@ -59,6 +59,10 @@ class Loop:
         self.call = ""
         self.refused: set[str] = set()
         """Numbers of which those of the script do not count."""
+        self.steps: list[ast.Call] = []
+        """Steps of the private optimizer."""
+        self.regions: list[Any] = []
+        """Where records are in batches: loops, models and functions that are given them."""
 
     def ask(self, names: str, why: object) -> None:
         """Ask for what is not found, unless the user names it; `batches` asks for the sampler."""
@@ -75,6 +79,15 @@ class Loop:
                 self.refused.add(name)
                 self.values.pop(name, None)
                 self.asks[name] = str(why)
+
+    def vouch(self, node: ast.AST, claim: str) -> None:
+        """Ask whether a claim holds of a line that is not understood, unless the user vouches for it."""
+        line = getattr(node, "lineno", 1)
+        text = f"line {line}: {ast.unparse(node).splitlines()[0][:60]}"
+        if line in self.given.get("vouch", ()):
+            self.notes.append(f"{text}: {claim}, as --vouch says.")
+        else:
+            self.asks.setdefault(f"vouch {line}", f"{text}: if {claim}")
 
     def refuse(self, name: str, why: object) -> None:
         """Give no number, whatever is given, for how batches are drawn."""

@@ -100,6 +100,12 @@ def place(script: Script) -> ast.AST | None:
     return flow.sum() if any(flow.bounds(one) for one in script.calls) else None
 
 
+def bounds(script: Script) -> list[ast.Call]:
+    """Calls that clip gradients, or find by how much they are scaled to a norm."""
+    flow = _Flow(script)
+    return [one for one in script.calls if flow.bounds(one)]
+
+
 def alone(script: Script) -> ast.AST | None:
     """Where gradients of single records are clipped, in a file that draws no noise for them."""
     is_each = _EACH.search(script.text) is not None and _BACK.search(script.text) is not None
@@ -135,12 +141,8 @@ def zero(script: Script) -> ast.Name | None:
 _SEEDED: Final = ("manual_seed", "default_rng", "RandomState", "PRNGKey", "key")
 """Functions that make a generator, or the key of one, of a seed."""
 _SPLITS: Final = re.compile(r"fold_in|split|spawn")
-_GLOBAL: Final = (
-    "torch.manual_seed",
-    "torch.random.manual_seed",
-    "torch.cuda.manual_seed",
-    "torch.cuda.manual_seed_all",
-)
+_GLOBAL: Final = ("manual_seed", "manual_seed_all", "seed_everything", "set_seed", "set_random_seed", "seed")
+"""Functions that set the seed of a generator, of the last one that of NumPy."""
 
 
 def repeated(script: Script, place: ast.AST) -> ast.Call | None:
@@ -158,9 +160,9 @@ def repeated(script: Script, place: ast.AST) -> ast.Call | None:
     return next((one for one in seeds if is_same_each_time(script, one)), None) or seeded_again(script)
 
 
-def seeded_again(script: Script) -> ast.Call | None:
-    """Where the generator of all noise of PyTorch is set to one and the same seed again and again."""
-    seeds = (one for one in script.calls if script.qualified(one.func) in _GLOBAL)
+def seeded_again(script: Script, *, is_torch: bool = False) -> ast.Call | None:
+    """Where a generator is set to one and the same seed again and again."""
+    seeds = (one for one in script.calls if last_name(one.func) in _GLOBAL[: -1 if is_torch else None])
     return next((one for one in seeds if is_same_each_time(script, one)), None)
 
 

@@ -216,7 +216,7 @@ def ask_of_file(loop: Loop) -> None:
     if seeds and not any(getattr(word.value, "value", None) is True for word in words):
         seed = ast.unparse(seeds[0])[:40]
         loop.notes.append(f"line {seeds[0].lineno}: {seed}: who knows the seed can take the noise away.")
-        if (again := seeded_again(script)) is not None:
+        if (again := seeded_again(script, is_torch=True)) is not None:
             loop.ask("noise", f"line {again.lineno}: {ast.unparse(again)[:50]} gives the same noise again and again")
 
 

@@ -12,6 +12,7 @@ from fastacct.scripts.engines import draws_as, from_loader
 from fastacct.scripts.found import Given, Loop, asked, number
 from fastacct.scripts.loops import around, is_single, iterated, passes
 from fastacct.scripts.names import Script
+from fastacct.scripts.single import is_grouped
 from fastacct.scripts.sources import LOADER, Loader
 from fastacct.scripts.steps import ask_of_file
 from fastacct.scripts.tree import UnclearError, keywords, last_name, walk
@@ -71,7 +72,6 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
 
 _OF_MODEL: Final = re.compile(r"^(?:\w*_)?(?:params?|parameters|grads?|gradients|weights|layers|variables)\d*$", re.I)
 """Names of what a model has several of, over which no loop is one over batches."""
-_LENGTH: Final = re.compile(r"len\(|shape\[0\]|size\(0\)")
 _EACH: Final = re.compile(
     r"grad_?sample|grad1|grad_batch|BatchGrad|backpack|vmap|functorch|jacrev|hook|per_?(?:example|sample)", re.I
 )
@@ -106,7 +106,7 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     loop = from_loader(loop, source, is_poisson=False)
     for call in script.calls:
         within = next((each for each in noise.loops_around(script, call)), None)
-        is_group = within is not None and within is not over and _is_grouped(loop, within)
+        is_group = within is not None and within is not over and is_grouped(loop, within)
         is_here = within is over or is_group or (within is None and call in _beside(script, place, over))
         of = "group of records" if is_group else "whole batch"
         if is_here and last_name(call.func) in _WHOLE and loop.values.get("batch_size") != 1:
@@ -117,24 +117,6 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
             why = f"the gradient of a {of} is found, and no gradient of one record"
             loop.ask("noise", f"line {call.lineno}: {why}")
     return loop
-
-
-def _is_grouped(loop: Loop, inner: ast.For) -> bool:
-    """Whether a loop goes through groups of a batch, of which none is sure to be one record."""
-    try:
-        whole = loop.script.resolve(inner.iter)
-    except UnclearError:
-        whole = inner.iter
-    for call in (one for one in walk(whole) if isinstance(one, ast.Call)):
-        if last_name(call.func) not in ("split", "chunk", "array_split", "tensor_split"):
-            continue
-        is_library = bool(loop.script.qualified(call.func))
-        sizes = [*call.args[is_library:], *(one.value for one in call.keywords)][:1]
-        size = number(loop.script, sizes[0]) if sizes else None
-        is_single = size == 1 if last_name(call.func) == "split" else size == loop.values.get("batch_size")
-        if not is_single and not (sizes and _LENGTH.search(ast.unparse(sizes[0]))):
-            return True
-    return False
 
 
 def _over_batches(script: Script, place: ast.AST) -> list[tuple[ast.For, ast.expr]]:

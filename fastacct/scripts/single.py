@@ -1,0 +1,193 @@
+"""Loops that clip by hand: whether what is clipped is the gradient of one record, and whether noise is drawn anew."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from fastacct.scripts import noise
+from fastacct.scripts.found import Loop, number
+from fastacct.scripts.names import Script
+from fastacct.scripts.tree import Function, UnclearError, last_name, walk
+
+_ROWS: Final = re.compile(
+    r"flatten\((?:start_dim=)?1|(?:dim|axis)=\(?-?1\b|(?:dim|axis)=(?:tuple|list)\(range\(1|norm\(-?1\)|sum\(-?1\)"
+    r"|norm\(2, dim|(?:reshape|view)\(\(?(?:len\(\w+\)|\w+(?:\.shape\[0\]|\.size\(0\))?), -1|in_axes|axes=\[1"
+    r"|range\(1, \w+\.(?:ndim|dim\(\))|batch_l2|norm_sample|keepdims?=True"
+)
+"""Norms along all axes but that of records."""
+_EACH: Final = re.compile(
+    r"grad_?sample|grad1|grad_batch|BatchGrad|backpack|vmap|functorch|jacrev|jacobian|vectorized_map|hook|per_?(?:example|sample)",
+    re.I,
+)
+"""Words of scripts that find gradients of single records in one call."""
+_ONE: Final = re.compile(
+    r"(?:enumerate|tqdm)?\(?(?:zip\((?!.*(?:split|chunk|parameters|grad))|.*(?:unbind\(|split\(1[,)]|micro)"
+    r"|range\((?:0, )?(?:len\(|\w+\.(?:shape\[0\]|size\(0\)))(?!.*,)|range\((?:batch_?size|n_?b|bs|b|B|BATCH\w*)\))"
+)
+"""What a loop over the records of a batch goes through, one at a time."""
+_GROUPS: Final = ("split", "chunk", "array_split", "tensor_split")
+_LENGTH: Final = re.compile(r"len\(|shape\[0\]|size\(0\)")
+_NEW: Final = re.compile(r"split|fold_in|next|secrets|urandom|spawn|make_rng")
+_DRAWS: Final = re.compile(r"jax\.random\.(?:normal|laplace|gumbel|t$|multivariate|cauchy|truncated|generalized)")
+_START: Final = re.compile(r"init|setup|make_|create|param", re.I)
+
+
+def clips(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    """Calls that clip gradients by hand, where it is not seen that each is that of one record."""
+    script = loop.script
+    for call in noise.bounds(script) if loop.framework == "by hand" else ():
+        if not (_is_mapped(script, call) or _is_in_turn(loop, call) or _is_row(script, call)):
+            yield call, "what is clipped there is of one record (or client)"
+
+
+def _is_mapped(script: Script, node: ast.AST) -> bool:
+    """Whether a function stands around a node that vmap() maps over records, or that such a function calls."""
+    maps = [
+        one for name in ("vmap", "vectorized_map", "map_fn") for one in (*script.uses[name], *script.attributes[name])
+    ]
+    mapped = {last_name(part) for one in maps for part in walk(script.parent[one])}
+    for _ in range(3):
+        function = script.above(node, ast.FunctionDef)
+        if function is None:
+            return False
+        if function.name in mapped:
+            return True
+        calls = [one for one in script.calls if last_name(one.func) == function.name]
+        if not calls:
+            return False
+        node = calls[0]
+    return False
+
+
+def _is_in_turn(loop: Loop, node: ast.AST) -> bool:
+    """Whether the innermost loop around a node that finds gradients goes through records one by one."""
+    script = loop.script
+    if loop.values.get("batch_size") == 1:
+        return True
+    for over in noise.loops_around(script, node):
+        called = {last_name(one.func) for one in walk(over) if isinstance(one, ast.Call)}
+        if called & {"backward", "grad", "gradient", "value_and_grad"} or any("grad" in name for name in called):
+            text = ast.unparse(over.iter)
+            if any(f"{name}(" in text for name in _GROUPS):
+                return not is_grouped(loop, over)
+            return _ONE.match(text) is not None
+    return False
+
+
+def is_grouped(loop: Loop, inner: ast.For) -> bool:
+    """Whether a loop goes through groups of a batch, of which none is sure to be one record."""
+    try:
+        whole = loop.script.resolve(inner.iter)
+    except UnclearError:
+        whole = inner.iter
+    for call in (one for one in walk(whole) if isinstance(one, ast.Call)):
+        if last_name(call.func) not in _GROUPS:
+            continue
+        is_library = bool(loop.script.qualified(call.func))
+        sizes = [*call.args[is_library:], *(one.value for one in call.keywords)][:1]
+        size = number(loop.script, sizes[0]) if sizes else None
+        is_single = size == 1 if last_name(call.func) == "split" else size == loop.values.get("batch_size")
+        if not is_single and not (sizes and _LENGTH.search(ast.unparse(sizes[0]))):
+            return True
+    return False
+
+
+def _is_row(script: Script, call: ast.Call) -> bool:
+    """Whether a norm of each row goes into a call, in a script that has gradients of single records."""
+    return _EACH.search(script.text) is not None and any(_ROWS.search(one) for one in _texts(script, call))
+
+
+def _texts(script: Script, node: ast.AST, depth: int = 4) -> Iterator[str]:
+    """A statement, and those that set what it uses."""
+    yield ast.unparse(node)
+    names = [one for one in walk(node) if isinstance(one, ast.Name)] if depth else []
+    for one in names:
+        for bound in script.lookup(one.id, one)[1]:
+            if bound.value is not None and bound.value is not node:
+                yield from _texts(script, bound.value, depth - 1)
+            elif isinstance(bound.node, Function):
+                yield ast.unparse(bound.node)
+
+
+# -- keys of JAX -----------------------------------------------------------------------------------------------------
+
+
+def keys(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    """Noise of JAX of which the key is not seen to be another in each step."""
+    script = loop.script
+    for call in script.calls if loop.framework in ("by hand", "optax", "jax_privacy") else ():
+        function = script.above(call, ast.FunctionDef)
+        is_start = function is None and not script.in_loop(call, script.tree)
+        if not _DRAWS.match(script.qualified(call.func)) or is_start or (function and _START.search(function.name)):
+            continue
+        given = [*call.args[:1], *(one.value for one in call.keywords if one.arg == "key")]
+        if not given or not _is_new(script, given[0], set()):
+            yield call, "its key is a new one in each step, for each array"
+
+
+def _is_new(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether a key changes from step to step."""
+    if node in seen:
+        return False
+    seen.add(node)
+    if isinstance(node, ast.Subscript):
+        return not isinstance(node.slice, ast.Constant) or _is_new(script, node.value, seen)
+    if isinstance(node, ast.Call):
+        if last_name(node.func) == "fold_in":
+            return any(_is_moving(script, one) for one in node.args[1:]) or _is_new(script, node.args[0], seen)
+        if last_name(node.func) == "split" and node.args:
+            statement = script.statement(node)
+            targets = {last_name(one) for each in getattr(statement, "targets", []) for one in walk(each)}
+            is_carried = last_name(node.args[0]) in targets - {""} and script.in_loop(node, script.scope(node))
+            return is_carried or _is_new(script, node.args[0], seen)
+        return _NEW.search(ast.unparse(node.func)) is not None
+    if isinstance(node, ast.Attribute):
+        stores = [one for one in script.attributes[node.attr] if not isinstance(one.ctx, ast.Load)]
+        words = [word for call in script.calls for word in call.keywords if word.arg == node.attr]
+        return bool(stores or words)
+    if not isinstance(node, ast.Name):
+        return False
+    for one in script.lookup(node.id, node)[1]:
+        if one.kind == "parameter":
+            if _is_given_new(script, one.node, seen):
+                return True
+        elif one.value is not None:
+            if _is_new(script, one.value, seen):
+                return True
+        elif isinstance(one.node, ast.Name):
+            above = script.parent[one.node]
+            while isinstance(above, ast.Tuple | ast.List):
+                above = script.parent[above]
+            if isinstance(above, ast.For):
+                return True
+            over = above.iter if isinstance(above, ast.comprehension) else None
+            if over is not None and any(
+                _is_new(script, part, seen) for part in walk(over) if isinstance(part, ast.Name | ast.Call)
+            ):
+                return True
+    return False
+
+
+def _is_moving(script: Script, node: ast.expr) -> bool:
+    """Whether a number is that of a step: a name of a loop, of a function, or a field."""
+    return any(isinstance(one, ast.Attribute | ast.Name) for one in walk(node))
+
+
+def _is_given_new(script: Script, parameter: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether a function is given a new key wherever it is called; so where it is passed on, and not called here."""
+    function = script.parent[script.parent[parameter]]
+    name, given = getattr(function, "name", ""), getattr(function, "args", None)
+    calls = [one for one in script.calls if name and last_name(one.func) == name]
+    if given is None or not calls:
+        return True
+    taken = [one.arg for one in (*given.posonlyargs, *given.args)]
+    place = taken.index(last_name(parameter)) if last_name(parameter) in taken else 99
+    for call in calls:
+        words = [one.value for one in call.keywords if one.arg == last_name(parameter)]
+        found = words + call.args[place : place + 1]
+        if not found or not any(_is_new(script, part, {*seen}) for part in found):
+            return False
+    return True
