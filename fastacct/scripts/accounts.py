@@ -17,6 +17,7 @@ _POISSON: Final = re.compile(
 _TAKES: Final = ("step", "apply_gradients", "update")
 CURES: Final = {
     "poisson_sampling=False": "leave poisson_sampling=False out",
+    "the loader that make_private": "loop over what make_private returns",
     "a loop over the loader before": "loop over what make_private returns",
     "num_microbatches": "let num_microbatches be the batch size",
     "the script's accountant": "draw Poisson batches",

@@ -236,6 +236,8 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         found = [trainers.by_hand(script, place, given)]
     if not found and (place := noise.alone(script)) is not None:
         found = [trainers.without_noise(script, place, given)]
+    if not found and (place := noise.drawn(script)) is not None:
+        found = [trainers.by_hand(script, place, given)]
     for call in script.calls if not found else ():
         if framework := noise.library(script, call):
             unclear = UnclearError(call, "this trains privately, with batches that are not followed")
@@ -283,7 +285,7 @@ def _answered(loop: Loop) -> Finding:
     upper: float | None = None
     poisson: float | None = None
     replaced: tuple[float | None, float] | None = None
-    needed = [name for name in _needed(loop) if name not in values]
+    needed, runs = [name for name in _needed(loop) if name not in values], list[Run]()
     if not asks and not needed and loop.sampling and not loop.call:
         runs = _runs(loop, loop.sampling)
         empty = loop.script.empties[:1] if loop.sampling == "poisson" else []

@@ -32,6 +32,7 @@ _LOSS: Final = re.compile(r"loss|cross_entropy|criterion|nll|bce|kl_div", re.I)
 _SETTING: Final = re.compile(
     r"lr|noise|clip|norm|requires_grad|weight|momentum|temperature|threshold|alpha|batch", re.I
 )
+_GRADIENTS: Final = re.compile(r"grad|clip|\bg\b|per_ex")
 _TRAINS: Final = ("step", "backward", "fit", "train", "apply_gradients", "update")
 _OF_GRAD: Final = ("shape", "zero_", "detach_", "requires_grad_", "dtype", "device", "is_sparse", "numel")
 _HARMLESS: Final = re.compile(
@@ -65,6 +66,8 @@ def statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             if script.qualified(call.func) or not isinstance(call.func, ast.Attribute)
             else [call.func.value]
         )
+        if of and loop.framework != "opacus" and _GRADIENTS.search(ast.unparse(of[0])):
+            continue
         if of and "data" in flow.kinds(of[0]) and not LABEL.search(ast.unparse(of[0])) and not is_shown(script, call):
             yield call, BESIDE
     for region in loop.regions:
@@ -178,6 +181,7 @@ def steps(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             not isinstance(call, ast.Call)
             or call.func is not one
             or call in loop.steps
+            or one in loop.others
             or _HARMLESS.search(last_name(one.value))
         ):
             continue
@@ -205,21 +209,20 @@ def _moves(script: Script, node: ast.AST) -> bool:
 
 
 def _is_step_known(script: Script, node: ast.expr) -> bool:
-    """Whether a step is that of a scheduler, or of an optimizer that is asked about or refused elsewhere."""
+    """Whether a step is that of a scheduler, or of the one optimizer of the file, which an engine is given."""
     found = script.lookup(node.id, node)[1] if isinstance(node, ast.Name) else []
-    if any(
-        one.kind == "part" and isinstance(one.value, ast.Call) and last_name(one.value.func) == "optimizers"
-        for one in found
-    ):
+    lists = [one.value for one in found if one.kind == "part" and isinstance(one.value, ast.Call)]
+    if any(last_name(one.func) == "optimizers" for one in lists):
         return False
-    if isinstance(node, ast.Call) and last_name(node.func) == "optimizers":
+    names = [script.qualified(one.func) for one in script.calls]
+    made = [one for one in names if one.startswith("torch.optim.") and ".lr_scheduler" not in one]
+    moved = {ast.unparse(one.value) for one in script.attributes["step"] if not _HARMLESS.search(last_name(one.value))}
+    if len(made) == len(moved) == 1 or (isinstance(node, ast.Call) and last_name(node.func) == "optimizers"):
         return True
     try:
-        made = script.resolve(node)
+        value = script.resolve(node)
     except UnclearError:
         return any("make_private" in ast.unparse(one.value) for one in found if one.value is not None)
-    whole = script.qualified(made.func) if isinstance(made, ast.Call) else ""
-    is_own = isinstance(made, ast.Call) and last_name(made.func) == "optimizers"
-    return is_own or whole.startswith(
-        ("torch.optim.", "transformers.", "torch.profiler", "opacus.", "fastacct.", "accelerate.")
-    )
+    whole = script.qualified(value.func) if isinstance(value, ast.Call) else ""
+    is_own = isinstance(value, ast.Call) and last_name(value.func) == "optimizers"
+    return is_own or whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_", "torch.profiler", "opacus."))

@@ -109,6 +109,8 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         if steps:
             refuse_others(script, optimizer, private)
         if not steps and not goes_on(script, private, call):
+            if isinstance(private, ast.Name) and not script.uses[private.id] and loop.breaks is None:
+                loop.breaks = call.lineno, "the loader that make_private returns is not used"
             raise UnclearError(call, "what is done with the private loader is not seen")
         if inner is not None:
             loop.body = inner
@@ -347,6 +349,7 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
     except AddedError as error:
         loop, why = asked(loop, error), f"{error}; of all batches of a step together"
         loop.ask_instead("batch_size", _of_one_batch(loop, said, steps) or why)
+        loop.ask_left(error)
         return loop
     except UnclearError as error:
         return asked(loop, error)

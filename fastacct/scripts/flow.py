@@ -11,12 +11,23 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.scales import is_scale
-from fastacct.scripts.tree import Function, UnclearError, is_over_layers, last_name, names_in, parts, value_of, walk
+from fastacct.scripts.scales import is_along_records, is_of_rows, is_scale
+from fastacct.scripts.tree import (
+    Function,
+    UnclearError,
+    is_command_line,
+    is_over_layers,
+    last_name,
+    names_in,
+    parts,
+    root_of,
+    value_of,
+    walk,
+)
 
 Kinds = frozenset[str]
 _NONE: Final[Kinds] = frozenset()
@@ -58,8 +69,8 @@ _FILLS: Final = ("append", "extend", "add", "add_", "insert", "appendleft", "upd
 class Flow:
     """What names of a file stand for, of the private data of one loop."""
 
-    def __init__(self, script: Script, data: Sequence[ast.expr]) -> None:
-        self.script = script
+    def __init__(self, script: Script, data: Sequence[ast.expr], noised: Set[Key] = frozenset()) -> None:
+        self.script, self.noised = script, noised
         self.defined: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self.filled: dict[str, list[tuple[ast.AST, ast.expr]]] = {}
         self.counted: dict[str, list[ast.expr]] = {}
@@ -90,16 +101,16 @@ class Flow:
                 is_used = func.attr == "update" and not isinstance(
                     self.script.parent[node], ast.Expr
                 )  # of an optimizer
-                if func.attr in _FILLS and not is_used and (root := _root(func.value)):
+                if func.attr in _FILLS and not is_used and (root := root_of(func.value)):
                     self.filled.setdefault(root, []).extend((node, one) for one in node.args)
-                if func.attr.startswith("heap") and len(node.args) > 1 and (root := _root(node.args[0])):
+                if func.attr.startswith("heap") and len(node.args) > 1 and (root := root_of(node.args[0])):
                     self.filled.setdefault(root, []).append((node, node.args[1]))
                 if func.attr in _MODEL_METHODS and last_name(func.value):
                     self.models.add(last_name(func.value))
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for one in parts(target):
-                    if isinstance(one, ast.Subscript) and (root := _root(one)):
+                    if isinstance(one, ast.Subscript) and (root := root_of(one)):
                         self.filled.setdefault(root, []).append((node, node.value))
                         self.counted.setdefault(root, []).append(one.slice)
                     elif isinstance(one, ast.Attribute):
@@ -125,7 +136,8 @@ class Flow:
             ):
                 continue
             found = [*self.reaching(one)]
-            if not found or any(isinstance(value, ast.Constant) for value in found) or is_scale(self, one, found):
+            is_plain = any(isinstance(value, ast.Constant) or is_command_line(value) for value in found)
+            if not found or is_plain or is_scale(self, one, found):
                 continue
             self.seeds.add(self._key(one))
             self.roots.add(one.id)
@@ -282,6 +294,8 @@ class Flow:
         for given in reversed(self.given):
             if (one := next((each for each in found if each.node in given), None)) is not None and len(found) == 1:
                 return given[one.node]
+        if self._key(node) in self.noised:
+            return _NONE
         if self._key(node) in self.seeds:
             return frozenset({"data"})
         kinds = self.put(node)
@@ -347,9 +361,9 @@ class Flow:
         is_picked = name in _PLACES or (name in _PICKS and "key" in {one.arg for one in call.keywords})
         if ("figure" in kinds and is_picked) or ("record" in kinds and name in ("argsort", "topk")):
             return kinds | {"choice"}
-        if name in _FIGURES and not is_over_layers(call):
+        if name in _FIGURES and not is_over_layers(call) and not is_of_rows(call):
             is_mean = name in ("mean", "sum", "median", "average", "reduce_mean", "reduce_sum")
-            is_kept = is_mean and _is_along_records(call, call.args[1:] if whole else call.args)
+            is_kept = is_mean and is_along_records(call, call.args[1:] if whole else call.args)
             return _as(kinds, "figure") | ({"mean"} if is_kept and kinds - {"figure"} else _NONE)
         if name in _EXTENTS and not (kinds & {"figure"}):
             return _as(kinds, "extent" if name != "unique" or len(given) < 2 else "figure")
@@ -379,21 +393,6 @@ class Flow:
 def _as(kinds: Kinds, kind: str) -> Kinds:
     """A figure of records is no record."""
     return frozenset({kind}) if kinds else kinds
-
-
-def _is_along_records(call: ast.Call, rest: Sequence[ast.expr]) -> bool:
-    """Whether a mean is said to be along the axis of records."""
-    axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")] or [*rest[:1]]
-    return bool(axis) and (ast.unparse(axis[0]) == "0" or ast.unparse(axis[0]).startswith(("(0,", "[0,")))
-
-
-def _root(node: ast.expr) -> str:
-    """The name that an element belongs to."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    if isinstance(node, ast.Attribute):
-        return ast.unparse(node) if last_name(node.value) == "self" else ""
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _place(node: ast.AST) -> tuple[int, int]:

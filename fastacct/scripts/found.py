@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from fastacct.scripts.names import Script
+from fastacct.scripts.names import Key, Script
 from fastacct.scripts.sources import size_of
 from fastacct.scripts.tree import UnclearError, keywords, last_name
 
@@ -61,6 +61,10 @@ class Loop:
         """Numbers of which those of the script do not count."""
         self.steps: list[ast.Call] = []
         """Steps of the private optimizer."""
+        self.others: list[ast.AST] = []
+        """Steps and trainings of others, which are refused or asked about."""
+        self.noised: set[Key] = set()
+        """Names of sums of gradients and noise."""
         self.regions: list[Any] = []
         """Where records are in batches: loops, models and functions that are given them."""
 
@@ -102,6 +106,14 @@ class Loop:
         else:
             self.ask("batches", why)
             self.ask_instead("batch_size", f"{why}; of all batches of a step together")
+            self.ask_left(why)
+
+    def ask_left(self, why: object) -> None:
+        """Ask where gradients of the last batches of an epoch may be added to the first ones of the next."""
+        node = getattr(why, "node", None)
+        test = self.script.above(node, ast.If) if node is not None else None
+        if test is not None and "len(" not in ast.unparse(test.test):
+            self.vouch(test.test, "no gradients are left over at the end of an epoch, and added to those of the next")
 
     def ask_where(self, said: Mapping[str, ast.expr], ask: str, names: str, why: str) -> None:
         """Ask where one of the names is among the arguments of a call."""

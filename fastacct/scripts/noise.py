@@ -100,6 +100,15 @@ def place(script: Script) -> ast.AST | None:
     return flow.sum() if any(flow.bounds(one) for one in script.calls) else None
 
 
+def drawn(script: Script) -> ast.Call | None:
+    """Where noise in units of a clipping norm is drawn, in a file that clips gradients, and adds it in another way."""
+    if not _SCALED.search(script.text.lower()) or not bounds(script):
+        return None
+    found = [one for one in script.calls if _DRAWN.search(last_name(one.func))]
+    near = [one for one in found if re.search("sigma|std|noise|scale", ast.unparse(script.statement(one)).lower())]
+    return next(iter(near), None)
+
+
 def bounds(script: Script) -> list[ast.Call]:
     """Calls that clip gradients, or find by how much they are scaled to a norm."""
     flow = _Flow(script)
@@ -172,10 +181,11 @@ def is_same_each_time(script: Script, seed: ast.Call) -> bool:
         given = [script.fold(one) for one in (*seed.args, *(word.value for word in seed.keywords))]
     except UnclearError:
         return False
-    return len(given) == 1 and isinstance(given[0], int) and _is_looped(script, seed, set())
+    return len(given) == 1 and isinstance(given[0], int) and is_looped(script, seed, set())
 
 
-def _is_looped(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
+def is_looped(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether a node stands in a loop, or in a function that is called in one."""
     while not isinstance(node, ast.Module) and node not in seen:
         seen.add(node)
         node = script.parent[node]
@@ -183,7 +193,7 @@ def _is_looped(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
             return True
         if isinstance(node, ast.FunctionDef):
             calls = [one for one in script.calls if last_name(one.func) == node.name]
-            return any(_is_looped(script, one, seen) for one in calls)
+            return any(is_looped(script, one, seen) for one in calls)
     return False
 
 

@@ -89,6 +89,12 @@ def _is_statistic(flow: _Reaching, node: ast.expr, seen: set[ast.AST]) -> bool:
     return isinstance(node, ast.Tuple) and _are_statistics(flow, node.elts, seen)
 
 
+def is_of_rows(call: ast.Call) -> bool:
+    """Whether a figure is said to be one for each record: along other axes than the first."""
+    axes = [ast.unparse(one.value) for one in call.keywords if one.arg in ("dim", "axis")]
+    return bool(axes) and re.fullmatch(r"-1|[1-9]|\([-1-9, ]+\)|\[[-1-9, ]+\]", axes[0]) is not None
+
+
 def is_over_records(script: Script, call: ast.Call) -> bool:
     """Whether a statistic is over all records: along no axis, or the first."""
     is_library = bool(script.qualified(call.func))
@@ -98,3 +104,9 @@ def is_over_records(script: Script, call: ast.Call) -> bool:
     if last_name(call.func) not in ("quantile", "percentile"):
         axis += call.args[is_library : is_library + 1]
     return not axis or ast.unparse(axis[0]) == "0" or ast.unparse(axis[0]).startswith(("(0,", "[0,"))
+
+
+def is_along_records(call: ast.Call, rest: Sequence[ast.expr]) -> bool:
+    """Whether a mean is said to be along the axis of records."""
+    axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")] or [*rest[:1]]
+    return bool(axis) and (ast.unparse(axis[0]) == "0" or ast.unparse(axis[0]).startswith(("(0,", "[0,")))

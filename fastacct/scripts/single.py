@@ -19,7 +19,7 @@ _ROWS: Final = re.compile(
 )
 """Norms along all axes but that of records."""
 _EACH: Final = re.compile(
-    r"grad_?sample|grad1|grad_batch|BatchGrad|backpack|vmap|functorch|jacrev|jacobian|vectorized_map|hook|per_?(?:example|sample)",
+    r"grad_?sample|grad1|grad_batch|BatchGrad|backpack|vmap|functorch|jacrev|jacobian|vectorized_map|hook|per_?(?:example|sample|row)",
     re.I,
 )
 """Words of scripts that find gradients of single records in one call."""
@@ -49,7 +49,12 @@ def _is_mapped(script: Script, node: ast.AST) -> bool:
         one for name in ("vmap", "vectorized_map", "map_fn") for one in (*script.uses[name], *script.attributes[name])
     ]
     mapped = {last_name(part) for one in maps for part in walk(script.parent[one])}
+    given = [part for one in maps for part in getattr(script.parent[one], "args", [])]
     for _ in range(3):
+        for one in (each for each in _around(script, node) if isinstance(each, ast.Lambda)):
+            named = {last_name(each) for each in getattr(script.parent[one], "targets", [])}
+            if named & mapped or one in given:
+                return True
         function = script.above(node, ast.FunctionDef)
         if function is None:
             return False
@@ -60,6 +65,12 @@ def _is_mapped(script: Script, node: ast.AST) -> bool:
             return False
         node = calls[0]
     return False
+
+
+def _around(script: Script, node: ast.AST) -> Iterator[ast.AST]:
+    while not isinstance(node, ast.Module | ast.FunctionDef):
+        node = script.parent[node]
+        yield node
 
 
 def _is_in_turn(loop: Loop, node: ast.AST) -> bool:
@@ -112,6 +123,25 @@ def _texts(script: Script, node: ast.AST, depth: int = 4) -> Iterator[str]:
                 yield ast.unparse(bound.node)
 
 
+def replaced(script: Script) -> ast.Call | None:
+    """Where the rows of a batch are drawn with replacement, in a loop."""
+    drawn = [one for one in script.calls if last_name(one.func) in ("integers", "randint", "choice")]
+    for call in drawn:
+        is_less = any(one.arg == "replace" and getattr(one.value, "value", 1) is False for one in call.keywords)
+        is_many = len(call.args) > 1 or any(one.arg in ("size", "shape") for one in call.keywords)
+        statement = script.statement(call)
+        names = {last_name(one) for one in getattr(statement, "targets", []) if isinstance(one, ast.Name)}
+        rows = [
+            one.slice
+            for one in walk(script.above(call, ast.FunctionDef) or script.tree)
+            if isinstance(one, ast.Subscript)
+        ]
+        is_row = any(isinstance(one, ast.Name) and one.id in names for one in rows) or call in rows
+        if is_many and is_row and not is_less and noise.is_looped(script, call, set()):
+            return call
+    return None
+
+
 # -- keys of JAX -----------------------------------------------------------------------------------------------------
 
 
@@ -120,7 +150,8 @@ def keys(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
     script = loop.script
     for call in script.calls if loop.framework in ("by hand", "optax", "jax_privacy") else ():
         function = script.above(call, ast.FunctionDef)
-        is_start = function is None and not script.in_loop(call, script.tree)
+        is_seen = function is None or any(last_name(one.func) == function.name for one in script.calls)
+        is_start = is_seen and not noise.is_looped(script, call, set())
         if not _DRAWS.match(script.qualified(call.func)) or is_start or (function and _START.search(function.name)):
             continue
         given = [*call.args[:1], *(one.value for one in call.keywords if one.arg == "key")]

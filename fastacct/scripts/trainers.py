@@ -7,12 +7,11 @@ import math
 import re
 from typing import Final
 
-from fastacct.scripts import noise
+from fastacct.scripts import noise, single
 from fastacct.scripts.engines import draws_as, from_loader
 from fastacct.scripts.found import Given, Loop, asked, number
 from fastacct.scripts.loops import around, is_single, iterated, passes
 from fastacct.scripts.names import Script
-from fastacct.scripts.single import is_grouped
 from fastacct.scripts.sources import LOADER, Loader
 from fastacct.scripts.steps import ask_of_file
 from fastacct.scripts.tree import UnclearError, keywords, last_name, walk
@@ -82,6 +81,10 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     """A loop that clips gradients and adds noise by itself: its noise is always asked for."""
     found = _over_batches(script, place)
     loop = Loop(script, "by hand", found[-1][0] if found else place, given)
+    if (again := single.replaced(script)) is not None:
+        loop.refuse("added up", f"line {again.lineno}: {ast.unparse(again)[:50]} draws with replacement")
+    targets = getattr(script.statement(place), "targets", [getattr(script.statement(place), "target", None)])
+    loop.noised = {script.origin(one) for one in targets if isinstance(one, ast.Name)}
     if (seed := noise.repeated(script, place)) is not None:
         loop.asks["noise"] = f"line {seed.lineno}: {ast.unparse(seed)[:50]} gives the same noise again and again"
     if not found:
@@ -106,7 +109,7 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     loop = from_loader(loop, source, is_poisson=False)
     for call in script.calls:
         within = next((each for each in noise.loops_around(script, call)), None)
-        is_group = within is not None and within is not over and is_grouped(loop, within)
+        is_group = within is not None and within is not over and single.is_grouped(loop, within)
         is_here = within is over or is_group or (within is None and call in _beside(script, place, over))
         of = "group of records" if is_group else "whole batch"
         if is_here and last_name(call.func) in _WHOLE and loop.values.get("batch_size") != 1:

@@ -21,7 +21,7 @@ from fastacct.scripts.tree import Function, UnclearError, last_name, parts, walk
 
 _LIBRARIES: Final = re.compile("|".join(sorted(WORDS["libraries"])))
 _CALLED: Final = re.compile(
-    r"(?:^|_)(?:model|net|loss|crit|criterion|bce|ce|mse|head|encoder|decoder|backbone|classifier|bert|gpt|unet|vae|critic"
+    r"(?:^|_)(?:model|net|enc|dec|loss|crit|criterion|bce|ce|mse|head|encoder|decoder|backbone|classifier|bert|gpt|unet|vae|critic"
     r"|generator|disc|discriminator|policy|tok|tokenizer|transform|body|embed|embedding|mlp|cnn|linear|fc|conv|act|layer"
     r"|block|attn|grad|per_\w+|apply|forward)(?:[A-Z0-9_]|fn|s?$)|accuracy|metric|auc|f1"
 )
@@ -39,9 +39,15 @@ def ask_of_the_unknown(loop: Loop) -> None:
     if {"one loop", "one example", "noise", "sampler"} & loop.asks.keys():
         return  # for which no number is known, whatever is given
     try:
-        flow = Flow(loop.script, loop.data)
+        flow = Flow(loop.script, loop.data, loop.noised)
         found = [*_calls(loop, flow), *statistics(loop, flow), *branches(loop, flow), *_items(loop.script)]
-        found += [*_slices(loop, flow), *steps(loop, flow), *single.clips(loop), *single.keys(loop)]
+        found += [
+            *_slices(loop, flow),
+            *_joins(loop, flow),
+            *steps(loop, flow),
+            *single.clips(loop),
+            *single.keys(loop),
+        ]
     except (RecursionError, UnclearError):
         return  # which is asked about where leaks are looked for
     for node, claim in found:
@@ -132,9 +138,45 @@ def _is_made(script: Script, flow: Flow, node: ast.expr) -> bool:
     """Whether a value is a function of the file, or is made by a library that is known."""
     if isinstance(node, ast.Tuple):
         return all(_is_made(script, flow, one) for one in node.elts)
+    if isinstance(node, ast.Name) and not flow.kinds(node):
+        return flow.is_model(node.id) or _CALLED.search(node.id) is not None
     if not isinstance(node, ast.Call):
         return isinstance(node, ast.Lambda) or last_name(node) in flow.defined
     return _is_known(script, flow, node)
+
+
+_JOINS: Final = ("ConcatDataset", "ChainDataset", "concatenate_datasets", "concat", "concatenate", "vstack", "cat")
+"""Functions that join data, of which the parts must be seen."""
+
+
+_LISTED: Final = re.compile(r"\.values\(\)|parameters|leaves|grad")
+
+
+def _joins(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
+    """Data that is joined of parts that do not stand there one by one, and of which several may have one record."""
+    inside = {node for region in loop.regions for node in region.nodes}
+    for call in loop.script.calls:
+        if last_name(call.func) not in _JOINS or not call.args or call in inside:
+            continue
+        whole = call.args[0]
+        if isinstance(whole, ast.Name):
+            found = loop.script.lookup(whole.id, whole)[1]
+            whole = found[0].value if len(found) == 1 and found[0].value is not None else whole
+        is_data = last_name(call.func) in _JOINS[:3] or "data" in flow.kinds(call)
+        axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")] + call.args[1:2]
+        is_across = any(ast.unparse(one) != "0" for one in axis) or _LISTED.search(ast.unparse(whole)) is not None
+        if is_data and not is_across and not isinstance(whole, ast.List | ast.Tuple) and not _is_by_file(whole):
+            yield call, "no record is in several of the parts"
+
+
+def _is_by_file(node: ast.expr) -> bool:
+    """Whether each part is read from a file of its own: [load(path) for path in paths]."""
+    if not isinstance(node, ast.ListComp | ast.GeneratorExp) or len(node.generators) != 1:
+        return False
+    names = {one.id for one in walk(node.generators[0].target) if isinstance(one, ast.Name)}
+    read = next((one for one in walk(node.elt) if isinstance(one, ast.Call) and one.args), None)
+    first = read.args[0] if read is not None else node
+    return bool(names & {one.id for one in walk(first) if isinstance(one, ast.Name)})
 
 
 # -- data sets of the file -------------------------------------------------------------------------------------------

@@ -145,3 +145,112 @@ def test_an_accountant_of_poisson_batches_is_marked_where_batches_are_shuffled()
     assert found.replaced[0] < found.replaced[1]
     assert "under replace_one); report the upper end, or draw Poisson batches" in str(found)
     assert "accountant.step counts one step a round of its loop" in str(found)
+
+
+def test_a_plain_optimizer_of_the_same_name_in_another_function_is_seen():
+    text = ARRAYS.replace("optimizer", "opt").replace("opt=opt", "optimizer=opt")
+    first = "def first(data):\n    net = torch.nn.Linear(30, 2)\n    opt = torch.optim.Adam(net.parameters())\n"
+    first += "    for a, b in DataLoader(data, batch_size=8):\n        net(a).sum().backward()\n        opt.step()\n"
+    text = text.replace("engine = Pri", f"{first}\nfirst(train_set)\nengine = Pri")
+    (found,) = check(text, records=30_000)
+    assert "opt takes steps without noise" in found.asks["noise"]
+
+
+@pytest.mark.parametrize(
+    ("join", "is_asked"),
+    [
+        ("ConcatDataset([ImageFolder(root, t) for t in (plain, turned)])", True),
+        ("ConcatDataset(parts)", True),
+        ("ConcatDataset([ImageFolder(path) for path in paths])", False),
+        ("ConcatDataset([ImageFolder('a'), ImageFolder('b')])", False),
+    ],
+)
+def test_data_that_is_joined_of_parts_that_are_not_seen_is_asked_about(join, is_asked):
+    text = ARRAYS.replace("TensorDataset(torch.tensor(X), torch.tensor(y))", join)
+    (found,) = check(text, records=30_000)
+    assert bool(vouched(found)) is is_asked
+    assert (found.epsilon is None) is is_asked
+
+
+ACCUMULATED = SCRIPTS["private_transformers_with_accumulation"]["script"]
+
+
+def test_gradients_that_are_left_over_at_the_end_of_an_epoch_are_asked_about():
+    (found,) = check(ACCUMULATED)
+    (why,) = (why for name, why in found.asks.items() if name.startswith("vouch"))
+    assert "no gradients are left over at the end of an epoch" in why
+
+
+TRAINER = SCRIPTS["trainer_of_transformers_with_its_own_loader"]["script"]
+
+
+def test_a_trainer_that_is_given_the_private_optimizer_is_no_other_training():
+    made = "trainer = Trainer(model=model, args=args, train_dataset=encoded['train'], optimizers=(dp, None))\n"
+    text = TRAINER.replace("trainer = Trainer(", "other = Other(").replace("trainer.get_train_dataloader()", "loader")
+    text = text.replace("trainer.model, trainer.optimizer, _", "model, dp, _").replace(
+        "trainer.train()", f"{made}trainer.train()"
+    )
+    given = {"batches": "shuffled", "epochs": 3, "records": 67_349, "batch_size": 32}
+    (found,) = check(text, **given)
+    assert "the loader that make_private returns is not used" in found.breaks[1]
+    assert found.asks == {}
+    (other,) = check(text.replace("(dp, None)", "(plain, None)"), **given)
+    assert "trainer.train trains without noise" in other.asks["public"]
+
+
+def test_the_state_of_the_original_optimizer_may_be_saved():
+    for line, is_refused in (
+        ("torch.save(optimizer.original_optimizer.state_dict(), 'o.pt')", False),
+        ("optimizer.original_optimizer.step()", True),
+    ):
+        (found,) = check(f"{ARRAYS}{line}\n", records=30_000)
+        assert (found.epsilon is None) is is_refused
+
+
+def test_a_strategy_of_flower_with_all_that_is_asked_for_has_a_call():
+    text = next(one["script"] for one in SCRIPTS.values() if "ServerSideFixedClipping" in one["script"])
+    (found,) = check(text, noise_multiplier=0.3, records=2000, delta=1e-5)
+    assert found.epsilon is None
+    assert found.call
+
+
+LISTED = JAX.replace(
+    "[g + l2_norm_clip * noise_multiplier * random.normal(r, g.shape) for r, g in zip(rngs, aggregated)]",
+    "[a + z for a, z in zip(aggregated, [noise_multiplier * l2_norm_clip * random.normal(r, 9) for r in rngs])]",
+)
+
+
+def test_noise_that_is_added_in_a_way_of_its_own_is_asked_about():
+    assert LISTED != JAX
+    (found,) = check(LISTED)
+    assert {"batches", "noise_multiplier", "records", "epochs"} <= found.asks.keys()
+
+
+REPLACED = """
+import numpy as np
+rng = np.random.default_rng()
+for t in range(1000):
+    i = rng.integers(0, len(x), size=200)
+    g = x[i] * (y[i] - x[i] @ w)[:, None]
+    norms = np.linalg.norm(g, axis=1, keepdims=True)
+    g = (g / np.maximum(1.0, norms / clip)).sum(axis=0)
+    g += sigma * clip * rng.normal(size=w.shape)
+    w = w - 0.1 * g
+"""
+
+
+def test_batches_by_hand_with_replacement_are_no_option():
+    given = {
+        "batches": "poisson",
+        "noise_multiplier": 2.0,
+        "records": 20_000,
+        "batch_size": 200,
+        "epochs": 10,
+        "delta": 1e-6,
+    }
+    (found,) = check(REPLACED, **given)
+    assert "draws with replacement" in found.asks["added up"]
+    (quiet,) = check(
+        REPLACED.replace("rng.integers(0, len(x), size=200)", "rng.choice(len(x), 200, replace=False)"), **given
+    )
+    assert "added up" not in quiet.asks
