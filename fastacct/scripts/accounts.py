@@ -11,7 +11,7 @@ from fastacct.scripts.found import Loop
 from fastacct.scripts.tree import last_name, walk
 
 _POISSON: Final = re.compile(
-    r"compute_rdp$|RdpAccountant$|RDPAccountant$|PRVAccountant$|GaussianAccountant$|PLDAccountant$|PoissonSampledDpEvent$"
+    r"compute_rdp$|RDPAccountant$|PRVAccountant$|GaussianAccountant$|PoissonSampledDpEvent$|compose_poisson"
     r"|compute_dp_sgd_privacy|get_privacy_spent$|create_accountant$"
 )
 _TAKES: Final = ("step", "apply_gradients", "update")
@@ -38,8 +38,7 @@ def ask_of_accountants(loop: Loop) -> None:
     ):
         for call in script.calls:
             whole = script.qualified(call.func)
-            is_own = not whole.startswith("fastacct.") and "event" not in last_name(call.func)
-            if is_own and _POISSON.search(whole or last_name(call.func)):
+            if not whole.startswith("fastacct.") and _POISSON.search(whole or last_name(call.func)):
                 loop.breaks = call.lineno, "the script's accountant counts Poisson batches"
                 break
     for call, over in _uncounted(loop):

@@ -67,7 +67,7 @@ def opacus(loop: Loop, call: ast.Call) -> Loop:
     if clipping not in ("flat", "per_layer", "ghost"):
         loop.ask("noise_multiplier", f"line {call.lineno}: clipping that changes the noise")
     if "noise_generator" in said:
-        loop.notes.append("The seed of noise_generator must be secret, and used once.")
+        loop.ask_secret(said["noise_generator"])
     ask_of_file(loop)
     if _is_lightning(script, call):
         return _in_lightning(loop, said, is_poisson)

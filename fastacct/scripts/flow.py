@@ -69,7 +69,7 @@ _FILLS: Final = ("append", "extend", "add", "add_", "insert", "appendleft", "upd
 class Flow:
     """What names of a file stand for, of the private data of one loop."""
 
-    def __init__(self, script: Script, data: Sequence[ast.expr], noised: Set[Key] = frozenset()) -> None:
+    def __init__(self, script: Script, data: Sequence[ast.expr], noised: Set[object] = frozenset()) -> None:
         self.script, self.noised = script, noised
         self.defined: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self.filled: dict[str, list[tuple[ast.AST, ast.expr]]] = {}
@@ -98,9 +98,7 @@ class Flow:
         elif isinstance(node, ast.Call):
             func = node.func
             if isinstance(func, ast.Attribute):
-                is_used = func.attr == "update" and not isinstance(
-                    self.script.parent[node], ast.Expr
-                )  # of an optimizer
+                is_used = func.attr == "update" and not isinstance(self.script.parent[node], ast.Expr)
                 if func.attr in _FILLS and not is_used and (root := root_of(func.value)):
                     self.filled.setdefault(root, []).extend((node, one) for one in node.args)
                 if func.attr.startswith("heap") and len(node.args) > 1 and (root := root_of(node.args[0])):
@@ -246,8 +244,6 @@ class Flow:
     def _loops(self, node: ast.AST) -> Iterator[ast.AST]:
         yield from (one for one in self._around(node) if isinstance(one, ast.For | ast.While))
 
-    # -- kinds -------------------------------------------------------------------------------------------------------
-
     def kinds(self, node: ast.AST | None) -> Kinds:
         """The kinds of an expression."""
         if node is None or isinstance(node, ast.Constant | ast.Lambda | Function):
@@ -272,10 +268,14 @@ class Flow:
         return found
 
     def _kinds(self, node: ast.AST) -> Kinds:
+        if node in self.noised:
+            return _NONE
         if isinstance(node, ast.Name):
             return self._of_name(node)
         if isinstance(node, ast.Attribute):
             return self._of_field(node)
+        if isinstance(node, ast.ListComp | ast.GeneratorExp) and node.elt in self.noised:
+            return _NONE
         if isinstance(node, ast.Subscript):
             is_other = isinstance(node.slice, ast.Constant) and _OTHERS.search(str(node.slice.value))
             chosen = self.kinds(node.slice) & {"figure"}
@@ -298,9 +298,8 @@ class Flow:
             return _NONE
         if self._key(node) in self.seeds:
             return frozenset({"data"})
-        kinds = self.put(node)
-        if any(_WHAT & self.kinds(one) for one in self.counted.get(node.id, ())):
-            kinds |= {"figure"}  # counts of labels, and models under their loss
+        is_counted = any(_WHAT & self.kinds(one) for one in self.counted.get(node.id, ()))  # labels, or under a loss
+        kinds = self.put(node) | ({"figure"} if is_counted else _NONE)
         for one in found:  # what is set where a figure decides
             test = self._decides(one.node)
             if test is not None and "figure" in self.kinds(test):
@@ -348,6 +347,8 @@ class Flow:
             return _NONE
         within: ast.expr | None = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
         given = [*call.args, *(one.value for one in call.keywords)]
+        if self.noised and any(isinstance(one, ast.Lambda) and one.body in self.noised for one in given):
+            return _NONE
         if not whole and len(found := self.defined.get(name, [])) == 1 and len(self.given) < 4:
             return self._of_function(found[0], call)
         given += [one.body for one in given if isinstance(one, ast.Lambda) and name in _PICKS]  # by a key

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from fastacct.scripts.names import Key, Script
+from fastacct.scripts.names import Script
 from fastacct.scripts.sources import size_of
 from fastacct.scripts.tree import UnclearError, keywords, last_name
 
@@ -63,8 +63,10 @@ class Loop:
         """Steps of the private optimizer."""
         self.others: list[ast.AST] = []
         """Steps and trainings of others, which are refused or asked about."""
-        self.noised: set[Key] = set()
-        """Names of sums of gradients and noise."""
+        self.noised: set[object] = set()
+        """Names of sums of gradients and noise, and the sums themselves."""
+        self.clips: set[ast.AST] = set()
+        """What clips gradients by hand."""
         self.regions: list[Any] = []
         """Where records are in batches: loops, models and functions that are given them."""
 
@@ -107,6 +109,15 @@ class Loop:
             self.ask("batches", why)
             self.ask_instead("batch_size", f"{why}; of all batches of a step together")
             self.ask_left(why)
+
+    def ask_secret(self, generator: ast.expr) -> None:
+        """Ask whether the seed of the noise is secret, where it is not seen that it is drawn."""
+        texts = [ast.unparse(generator)]
+        bound = self.script.lookup(generator.id, generator)[1] if isinstance(generator, ast.Name) else []
+        texts += [ast.unparse(one.value) for one in bound if one.value is not None]
+        self.notes.append("The seed of noise_generator must be secret, and used once.")
+        if not any(word in text for text in texts for word in ("secrets.", "urandom", "SystemRandom", "randbits")):
+            self.vouch(generator, "the seed of this generator is secret, and used once")
 
     def ask_left(self, why: object) -> None:
         """Ask where gradients of the last batches of an epoch may be added to the first ones of the next."""

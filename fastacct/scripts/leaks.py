@@ -244,7 +244,7 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             is_weight = "figure" in flow.kinds(node.value) and bool({"data", "record"} & flow.kinds(node.slice))
             yield from [(node, why)] * is_weight  # of the class of a record
         is_scaled = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult)
-        if is_scaled and isinstance(node, ast.BinOp) and not _is_of_one(loop, node):
+        if is_scaled and isinstance(node, ast.BinOp) and node not in loop.clips and not _is_of_one(loop, node):
             right = flow.kinds(node.right)
             is_kept = "mean" in right and {"data", "record"} & flow.kinds(node.left) and "figure" in right
             if is_kept or ({"figure", "extent"} & right and _is_records(loop, flow, node.left)):

@@ -48,7 +48,7 @@ def ask_where_records_mix(loop: Loop) -> None:
         text = f"{ast.unparse(node)[:60]} combines records: each changes the gradients of others"
         loop.asks["one example"] = f"line {getattr(node, 'lineno', 1)}: {text}"
     loop.regions = [*_regions(script, [*([loop.body] if loop.body is not None else []), *loop.more])]
-    for node, how in (row for region in loop.regions for row in region.found()):
+    for node, how in (row for region in loop.regions for row in region.found() if row[0] not in loop.clips):
         line = f"line {getattr(node, 'lineno', 1)}: {ast.unparse(node).splitlines()[0][:60]}"
         if how == "mixes":
             loop.asks.setdefault("one example", f"{line} combines records: each changes the gradients of others")

@@ -14,7 +14,7 @@ from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 
 _ROWS: Final = re.compile(
     r"flatten\((?:start_dim=)?1|(?:dim|axis)=\(?-?1\b|(?:dim|axis)=(?:tuple|list)\(range\(1|norm\(-?1\)|sum\(-?1\)"
-    r"|norm\(2, dim|(?:reshape|view)\(\(?(?:len\(\w+\)|\w+(?:\.shape\[0\]|\.size\(0\))?), -1|in_axes|axes=\[1"
+    r"|norm\(2, dim|(?:reshape|view)\(\(?(?:len\([^()]*\)|\w+(?:\.shape\[0\]|\.size\(0\))?), -1|in_axes|axes=\[1"
     r"|range\(1, \w+\.(?:ndim|dim\(\))|batch_l2|norm_sample|keepdims?=True"
 )
 """Norms along all axes but that of records."""
@@ -28,6 +28,15 @@ _ONE: Final = re.compile(
     r"|range\((?:0, )?(?:len\(|\w+\.(?:shape\[0\]|size\(0\)))(?!.*,)|range\((?:batch_?size|n_?b|bs|b|B|BATCH\w*)\))"
 )
 """What a loop over the records of a batch goes through, one at a time."""
+_ALL: Final = re.compile(
+    r"sum\(.*(?:values\(\)|leaves|parameters\(\)|items\(\)| in )|global_norm|clip_grad_norm|ravel_pytree|tree_reduce"
+    r"|tree_norm|stack\(\[.*\]\)|array\(\[.*\]\)|l2_norm|batch_l2|clip_by_global|cat\(\["
+)
+"""Norms of all arrays of a gradient together."""
+_SEVERAL: Final = re.compile(r"tree[._]|\.values\(\)|\.items\(\)|parameters\(\)|leaves")
+"""Signs of gradients with several arrays."""
+_OF_GRADIENT: Final = re.compile(r"grad|None|mask|frozen|trainable", re.I)
+_OF_SHAPE: Final = re.compile(r"dim|shape|size|len\(|not in|!=")
 _GROUPS: Final = ("split", "chunk", "array_split", "tensor_split")
 _LENGTH: Final = re.compile(r"len\(|shape\[0\]|size\(0\)")
 _NEW: Final = re.compile(r"split|fold_in|next|secrets|urandom|spawn|make_rng")
@@ -35,12 +44,19 @@ _DRAWS: Final = re.compile(r"jax\.random\.(?:normal|laplace|gumbel|t$|multivaria
 _START: Final = re.compile(r"init|setup|make_|create|param", re.I)
 
 
+def found(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    """Lines of a loop by hand of which it is not seen what its guarantee needs."""
+    for rows in (clips(loop), keys(loop), divided(loop), echoed(loop)):
+        yield from rows
+
+
 def clips(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
     """Calls that clip gradients by hand, where it is not seen that each is that of one record."""
     script = loop.script
     for call in noise.bounds(script) if loop.framework == "by hand" else ():
-        if not (_is_mapped(script, call) or _is_in_turn(loop, call) or _is_row(script, call)):
-            yield call, "what is clipped there is of one record (or client)"
+        is_single = _is_mapped(script, call) or _is_in_turn(loop, call) or _is_row(script, call)
+        if not is_single or not _is_whole(script, call):
+            yield call, "what is clipped there is the whole gradient of one record (or client), to a norm"
 
 
 def _is_mapped(script: Script, node: ast.AST) -> bool:
@@ -65,6 +81,23 @@ def _is_mapped(script: Script, node: ast.AST) -> bool:
             return False
         node = calls[0]
     return False
+
+
+def _is_whole(script: Script, call: ast.Call) -> bool:
+    """Whether the norm is one of all arrays of a gradient, or there is one array alone; not of single values."""
+    words = {one.arg for one in call.keywords}
+    values = [one for one in call.args if isinstance(one, ast.UnaryOp)]  # clip(g, -c, c)
+    if {"min", "max"} <= words or values or "value" in last_name(call.func):
+        return False
+    texts = [*_texts(script, call)]
+    function = script.above(call, ast.FunctionDef)
+    texts += [ast.unparse(function)] if function is not None else []
+    return _ALL.search(" ".join(texts)) is not None or _SEVERAL.search(script.text) is None
+
+
+def is_apart(script: Script, call: ast.Call) -> bool:
+    """Whether a call clips each record by itself, by a function that is mapped or by norms of rows that are stacked."""
+    return _is_mapped(script, call) or "stack(" in " ".join(_texts(script, call))
 
 
 def _around(script: Script, node: ast.AST) -> Iterator[ast.AST]:
@@ -142,6 +175,82 @@ def replaced(script: Script) -> ast.Call | None:
     return None
 
 
+_DRAWN: Final = re.compile(r"(?:len\([^()]*\)|\w+\.(?:shape\[0\]|size\(0\)|sum\(\)|numel\(\))|\w+\.sum\(\)\.\w+\(\))")
+"""How many records are drawn."""
+
+
+def divided(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    """What the sum of gradients and noise is divided by, where that is how many records a Poisson batch has."""
+    script = loop.script
+    if loop.framework != "by hand" or loop.sampling != "poisson":
+        return
+    near: set[ast.AST] = set()
+    for one in (node for node in loop.noised if isinstance(node, ast.AST)):
+        near |= {*walk(script.statement(one))}
+    for _ in range(3):
+        names = [one for one in near if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
+        values = [bound.value for one in names for bound in script.lookup(one.id, one)[1]]
+        near |= {part for value in values if value is not None for part in walk(value)}
+    for node in near:
+        by = node.right if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else None
+        by = node.value if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) else by
+        found = script.lookup(by.id, by)[1] if isinstance(by, ast.Name) else []
+        value = found[0].value if len(found) == 1 and found[0].value is not None else by
+        if value is not None and _DRAWN.fullmatch(ast.unparse(value)) and noise.is_looped(script, value, set()):
+            yield node, "what this is divided by does not depend on how many records are drawn"
+
+
+_DRAWS_ROWS: Final = re.compile(r"rand|perm|choice|next|batch|sampl|select|draw|bern|binom|get|read|fetch|pick|chunk")
+_OVER_MODEL: Final = re.compile(r"param|grad|leaves|layer|weight|values\(\)|items\(\)|keys|tree")
+
+
+def echoed(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    """A loop within another one, in each round of which noise is added, and in which no batch is seen to be drawn."""
+    script, node = loop.script, loop.node
+    if loop.framework != "by hand":
+        return
+    for _ in range(4):
+        over = [one for one in noise.loops_around(script, node) if not _OVER_MODEL.search(ast.unparse(one.iter))]
+        function = script.above(node, ast.FunctionDef)
+        if over or function is None:
+            break
+        calls = [one for one in script.calls if last_name(one.func) == function.name]
+        if not calls:
+            return
+        node = calls[0]
+    if len(over) > 1 and isinstance(over[0].iter, ast.Call) and last_name(over[0].iter.func) == "range":
+        names = {one.id for one in walk(over[0].target) if isinstance(one, ast.Name)}
+        rows = [one.slice for one in walk(over[0]) if isinstance(one, ast.Subscript)]
+        is_moving = any(isinstance(one, ast.Name) and one.id in names for row in rows for one in walk(row))
+        called = {last_name(one.func) for one in walk(over[0]) if isinstance(one, ast.Call)}
+        is_drawn = any(_DRAWS_ROWS.search(name) for name in called if not noise.DRAWN.search(name))
+        if not (is_moving or is_drawn):
+            yield over[0].iter, "each of its rounds has a batch of its own"
+
+
+def left_out(script: Script, place: ast.AST, over: ast.For) -> ast.If | None:
+    """A test of a parameter's name or shape without which noise is added to it."""
+    tests: list[ast.If] = []
+    node = place
+    while node is not over and not isinstance(node, ast.Module | ast.FunctionDef | ast.Lambda):
+        above = script.parent[node]
+        if isinstance(above, ast.If) and node is not above.test and not (above.orelse and node in above.body):
+            tests.append(above)
+        if isinstance(above, ast.For) and above is not over:
+            names = {one.id for one in walk(above.target) if isinstance(one, ast.Name)}
+            for one in tests:
+                used = [each for each in walk(one.test) if isinstance(each, ast.Name)]
+                if names & {each.id for each in used} and not _OF_GRADIENT.search(ast.unparse(one.test)):
+                    inside = [each for each in walk(one) if isinstance(each, ast.Name)]
+                    names |= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
+                    later = [each for each in walk(above) if getattr(each, "lineno", 0) > (one.end_lineno or 0)]
+                    is_used = any(isinstance(each, ast.Name) and each.id in names for each in later)
+                    if is_used or _OF_SHAPE.search(ast.unparse(one.test)):
+                        return one
+        node = above
+    return None
+
+
 # -- keys of JAX -----------------------------------------------------------------------------------------------------
 
 
@@ -177,8 +286,9 @@ def _is_new(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
         return _NEW.search(ast.unparse(node.func)) is not None
     if isinstance(node, ast.Attribute):
         stores = [one for one in script.attributes[node.attr] if not isinstance(one.ctx, ast.Load)]
-        words = [word for call in script.calls for word in call.keywords if word.arg == node.attr]
-        return bool(stores or words)
+        values = [ast.unparse(script.statement(one)) for one in stores if script.above(one, ast.FunctionDef)]
+        values += [ast.unparse(word.value) for call in script.calls for word in call.keywords if word.arg == node.attr]
+        return any(_NEW.search(one.partition("=")[2] or one) for one in values)
     if not isinstance(node, ast.Name):
         return False
     for one in script.lookup(node.id, node)[1]:

@@ -179,6 +179,9 @@ def ask_of_file(loop: Loop) -> None:
     ):
         loop.ask("batches", "several processes share the batches")
         loop.ask_instead("batch_size", "several processes share the batches; of all processes together")
+    for call in script.calls if loop.framework == "by hand" else ():
+        if last_name(call.func) == "DistributedSampler" and "drop_last=True" not in ast.unparse(call):
+            loop.vouch(call, "the processes divide the records: else some come twice in an epoch")
     for name in _ACCUMULATED:
         found = [one for one in script.attributes[name] if getattr(script.parent[one], "attr", "") not in _KEPT]
         if found:

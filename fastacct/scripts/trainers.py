@@ -84,7 +84,14 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     if (again := single.replaced(script)) is not None:
         loop.refuse("added up", f"line {again.lineno}: {ast.unparse(again)[:50]} draws with replacement")
     targets = getattr(script.statement(place), "targets", [getattr(script.statement(place), "target", None)])
-    loop.noised = {script.origin(one) for one in targets if isinstance(one, ast.Name)}
+    loop.noised = {script.origin(one) for one in targets if isinstance(one, ast.Name)} | {*noise.sums(script)}
+    for call in (one for one in noise.bounds(script) if single.is_apart(script, one)):
+        loop.clips |= {*walk(call)}
+        names = [one for one in walk(call) if isinstance(one, ast.Name)]
+        values = [bound.value for one in names for bound in script.lookup(one.id, one)[1]]
+        loop.clips |= {part for value in values if value is not None for part in walk(value)}
+        while isinstance(call := script.parent[call], ast.expr):  # type: ignore[assignment]
+            loop.clips.add(call)
     if (seed := noise.repeated(script, place)) is not None:
         loop.asks["noise"] = f"line {seed.lineno}: {ast.unparse(seed)[:50]} gives the same noise again and again"
     if not found:
@@ -96,7 +103,7 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     loop.ask("noise_multiplier", f"line {over.lineno}: the noise over the clipping norm, of the sum of gradients")
     if (zero := noise.zero(script)) is not None:
         loop.asks["noise"] = f"line {zero.lineno}: {zero.id} is 0: no noise is added"
-    if (some := noise.left_out(script, place, over)) is not None:
+    if (some := single.left_out(script, place, over)) is not None:
         text = ast.unparse(some.test)[:60]
         loop.asks["noise"] = f"line {some.lineno}: noise is added to some of the parameters only, where {text}"
     loop.take_delta()

@@ -375,9 +375,12 @@ def root_of(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+_SETTINGS: Final = ("parse_args", "parse_known_args", "ArgumentParser", "ConfigParser", "getint", "getfloat", "getenv")
+
+
 def is_command_line(node: ast.expr) -> bool:
     """Whether a value is the script's own command line, or what reads it."""
-    return isinstance(node, ast.Call) and last_name(node.func) in ("parse_args", "parse_known_args", "ArgumentParser")
+    return isinstance(node, ast.Call) and last_name(node.func) in _SETTINGS
 
 
 def line_of(node: ast.AST) -> int:

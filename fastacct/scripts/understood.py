@@ -45,8 +45,7 @@ def ask_of_the_unknown(loop: Loop) -> None:
             *_slices(loop, flow),
             *_joins(loop, flow),
             *steps(loop, flow),
-            *single.clips(loop),
-            *single.keys(loop),
+            *single.found(loop),
         ]
     except (RecursionError, UnclearError):
         return  # which is asked about where leaks are looked for

@@ -254,3 +254,95 @@ def test_batches_by_hand_with_replacement_are_no_option():
         REPLACED.replace("rng.integers(0, len(x), size=200)", "rng.choice(len(x), 200, replace=False)"), **given
     )
     assert "added up" not in quiet.asks
+
+
+FIELD = """
+import jax
+class Noise:
+    def __init__(self, key):
+        self.key = key
+    def like(self, v):
+        #NEXT
+        return sigma * clip * jax.random.normal(self.key, v.shape)
+noise = Noise(jax.random.key(seed))
+for _ in range(1000):
+    g = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(w, x, y)
+    g = (jnp.minimum(1.0, clip / jnp.linalg.norm(g, axis=1)) @ g)
+    w = w - 0.1 * (g + noise.like(g))
+"""
+
+
+def test_a_key_in_a_field_must_be_set_again():
+    (found,) = check(FIELD, **GIVEN)
+    assert vouched(found) == [last(FIELD, "jax.random.normal")]
+    (quiet,) = check(FIELD.replace("#NEXT", "self.key, self.sub = jax.random.split(self.key)"), **GIVEN)
+    assert vouched(quiet) == []
+
+
+def test_the_seed_of_a_generator_of_noise_is_secret():
+    text = ARRAYS.replace("max_grad_norm=1.0", "max_grad_norm=1.0, noise_generator=g")
+    (found,) = check(text.replace("#DATA", "g = torch.Generator().manual_seed(SEED)"), records=30_000)
+    assert vouched(found) == [last(text, "noise_generator")]
+    (quiet,) = check(text.replace("#DATA", "g = torch.Generator().manual_seed(secrets.randbits(60))"), records=30_000)
+    assert quiet.epsilon == PLAIN
+
+
+TREE = """
+import torch
+from torch.func import grad, vmap
+each = vmap(grad(loss), in_dims=(None, 0, 0))
+for t in range(1000):
+    rows = torch.rand(n) < rate
+    g = each(theta, X[rows], y[rows])
+    norms = torch.stack([v.flatten(1).norm(dim=1) for v in g.values()]).norm(dim=0)
+    factor = (clip / norms.clamp(min=1e-9)).clamp(max=1)
+    for k, v in g.items():
+        total = torch.einsum("b,b...->...", factor, v)
+        theta[k] = theta[k] - 0.1 * (total + sigma * clip * torch.randn_like(total)) / (rate * n)
+torch.save(theta, "theta.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch.stack([v.flatten(1).norm(dim=1) for v in g.values()]).norm(dim=0)", "g['w'].flatten(1).norm(dim=1)"),
+        (
+            "factor = (clip / norms.clamp(min=1e-9)).clamp(max=1)",
+            "g = {k: v.clamp(min=-clip, max=clip) for k, v in g.items()}",
+        ),
+        (" / (rate * n)", " / len(y[rows])"),
+        (" / (rate * n)", " / rows.sum()"),
+        ("    for k, v", "    for _ in range(2):\n      for k, v"),
+    ],
+)
+def test_gradients_of_records_by_hand_have_a_number_where_all_is_seen(old, new):
+    (plain,) = check(TREE, **GIVEN)
+    assert plain.asks == {}
+    text = TREE.replace(old, new)
+    if "range(2)" in new:
+        text = text.replace("        total =", "          total =").replace(
+            "        theta[k] =", "          theta[k] ="
+        )
+    assert text != TREE
+    (found,) = check(text, **GIVEN)
+    assert vouched(found)
+    (told,) = check(text, **GIVEN, vouch=vouched(found))
+    assert told.epsilon == plain.epsilon
+
+
+def test_processes_that_do_not_divide_the_records_are_asked_about():
+    data = "loader = torch.utils.data.DataLoader(data, batch_size=500, sampler=DistributedSampler(data))\n"
+    text = GROUPS.replace("split(8)", "split(1)").replace("import torch\n", f"import torch\n{data}", 1)
+    (found,) = check(text, **GIVEN | {"batches": "shuffled"})
+    assert vouched(found) == [last(text, "DistributedSampler")]
+    (quiet,) = check(text.replace("Sampler(data)", "Sampler(data, drop_last=True)"), **GIVEN | {"batches": "shuffled"})
+    assert vouched(quiet) == []
+
+
+def test_an_accountant_of_gaussians_is_none_of_poisson_batches():
+    given = GIVEN | {"batches": "shuffled"}
+    own = "acc = dp_accounting.pld.PLDAccountant().compose(dp_accounting.GaussianDpEvent(1.5), 20)\n"
+    assert check(f"import dp_accounting\n{TREE}{own}", **given)[0].breaks is None
+    own = own.replace("GaussianDpEvent(1.5)", "PoissonSampledDpEvent(0.1, event)")
+    assert "counts Poisson batches" in check(f"import dp_accounting\n{TREE}{own}", **given)[0].breaks[1]
