@@ -169,7 +169,7 @@ def _joins(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _is_by_file(node: ast.expr) -> bool:
-    """Whether each part is read from a file of its own: [load(path) for path in paths]."""
+    """Whether each part comes from a file of its own: [load(path) for path in paths]."""
     if not isinstance(node, ast.ListComp | ast.GeneratorExp) or len(node.generators) != 1:
         return False
     names = {one.id for one in walk(node.generators[0].target) if isinstance(one, ast.Name)}
