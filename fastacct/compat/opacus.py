@@ -19,6 +19,7 @@ from fastacct.compat import opacus_loaders as loaders
 from fastacct.core.extras import import_extra
 
 accountants: Any = import_extra("opacus.accountants", "opacus")
+samplers: Any = import_extra("opacus.utils.uniform_sampler", "opacus")
 
 __all__ = ["NAME", "FastAccountant", "NotPoissonWarning", "register"]
 
@@ -63,7 +64,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
     def __init__(self) -> None:
         self.history: list[Row] = []
         self.sampling: str | None = "poisson"
-        self._has_warned = False
+        self._has_warned, self._is_beside = False, False
         self._plans_passes = loaders.plans_passes()
 
     def step(self, *, noise_multiplier: float, sample_rate: float, draws: int = 1) -> None:
@@ -93,7 +94,14 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         """Certified bounds of epsilon, and their status.
 
         The lower one is 0 but for Poisson samples: a loader that goes through the data may leave records out.
+
+        Raises
+        ------
+        ValueError
+            After a step that was refused since its batch was of another loader: some of those before may be, too.
         """
+        if self._is_beside:
+            raise loaders.not_drawn(self.sampling != "passes")
         history = self._rows()
         if not history:
             return fa.Bounds(0.0, 0.0, fa.Status.TIGHT)
@@ -143,18 +151,24 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         ------
         ValueError
             With poisson_sampling=False for a loader that does not take each record once a pass, and for a history of
-            which it is not known how its batches were drawn.
+            which it is not known how its batches were drawn.  The function raises it for a step on a batch that the
+            loader did not draw, before the step is taken.
         """
         frame = inspect.currentframe()
         caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
-        rate = sample_rate
+        rate, drawn = sample_rate, loaders.poisson_rate(caller.get("data_loader"))
         if not caller.get("poisson_sampling", True):
-            if (drawn := loaders.poisson_rate(caller.get("data_loader"))) is None:
+            if drawn is None:
                 return self._record_passes(loaders.Passes(caller))
             rate = max(rate, drawn)
+        _count_draws()
+        used = None if drawn is None else loaders.of_poisson(caller["data_loader"])
 
         def record(optimizer: Any) -> None:
             batches = optimizer.accumulated_iterations
+            if used is not None and used.take(batches):
+                self._is_beside = bool(self.history)
+                raise loaders.not_drawn(is_poisson=True)
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=rate, draws=batches)
 
         return record
@@ -216,6 +230,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
             if sampling is None and self.sampling == "passes":
                 loaders.refuse_untold(given["history"])
         super().load_state_dict(given)
+        self._is_beside = False
         self.sampling = self.sampling if self.sampling == "passes" else sampling
 
 
@@ -229,6 +244,10 @@ def _named(name: str) -> type[FastAccountant]:
     return FastAccountant if name == NAME else type("FastAccountant", (FastAccountant,), {"_name": name})
 
 
+def _count_draws() -> None:
+    loaders.count_poisson((samplers.UniformWithReplacementSampler, samplers.DistributedUniformWithReplacementSampler))
+
+
 def register(replace: Iterable[str] = ()) -> None:
     """Make `PrivacyEngine(accountant="fastacct")` known; may be called again.
 
@@ -240,5 +259,6 @@ def register(replace: Iterable[str] = ()) -> None:
     names = [replace] if isinstance(replace, str) else list(replace)
     if unknown := [name for name in names if name not in _THEIRS]:
         raise ValueError(f"replace = {unknown[0]!r} is not one of {', '.join(map(repr, _THEIRS))}")
+    _count_draws()
     for name in (NAME, *names):
         accountants.register_accountant(name, _named(name), force=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["Passes", "Step", "drawn_rate", "passes_in", "plain", "plans_passes"]
-__all__ += ["poisson_rate", "refuse_untold", "take_back"]
+__all__ = ["Draws", "Passes", "Step", "Used", "count_poisson", "drawn_rate", "not_drawn", "of_poisson"]
+__all__ += ["passes_in", "plain", "plans_passes", "poisson_rate", "refuse_untold", "take_back"]
 
 _PASSES: Final = ("SequentialSampler", "RandomSampler", "DistributedSampler")
 """PyTorch's samplers of one pass over the data, where nothing repeats."""
@@ -29,25 +29,61 @@ class Step(NamedTuple):
     noise: float = math.inf
 
 
+class Draws:
+    """How often samplers were begun, the batches that they gave out, and those given out when a pass began or ended."""
+
+    def __init__(self) -> None:
+        self.begun, self.drawn, self.closed = 0, 0, 0
+
+    def through(self, given: Iterable[Any], size: int = 1, last: int = 0) -> Iterator[Any]:
+        """What a sampler gives, of which `size` make a batch; it is drawn with number `last` of them."""
+        self.begun, self.closed = self.begun + 1, self.drawn
+        return self._through(given, size, last)
+
+    def _through(self, given: Iterable[Any], size: int, last: int) -> Iterator[Any]:
+        for i, one in enumerate(given):
+            self.drawn += i % size == last
+            yield one
+        self.closed = self.drawn
+
+
+class Used:
+    """Steps of an optimizer, each on batches that samplers gave out before.
+
+    A batch that was left out when its pass ended is not used later: but for those that wait, with workers or in the
+    gradients that are added up.
+    """
+
+    def __init__(self, draws: Callable[[], list[Draws]], loader: Any) -> None:
+        workers, each = (getattr(loader, name, 0) or 0 for name in ("num_workers", "prefetch_factor"))
+        self._draws, self._ahead = draws, int(workers) * int(each) + 2
+        self._used = sum(one.drawn for one in draws())
+
+    def take(self, batches: int) -> int:
+        """Use so many batches for a step; how many of them no sampler gave out."""
+        draws = self._draws()
+        self._used = max(self._used, sum(one.closed for one in draws) - max(batches, self._ahead))
+        missing = max(self._used + batches - sum(one.drawn for one in draws), 0)
+        self._used += batches - missing
+        return missing
+
+
 class _Counted:
-    """A sampler that counts how often it was begun, and the batches it drew; else the same in everything."""
+    """A sampler that counts what it gives out; else the same in everything."""
 
     def __init__(self, sampler: Any, size: int, drops: bool) -> None:
-        self.__dict__.update(sampler=sampler, begun=0, drawn=0, last=size - 1 if drops else 0, size=size)
+        self.__dict__.update(sampler=sampler, draws=Draws(), last=size - 1 if drops else 0, size=size)
 
     def __iter__(self) -> Iterator[Any]:
-        self.__dict__["begun"] += 1
-        return self._drawing()
-
-    def _drawing(self) -> Iterator[Any]:
-        for i, index in enumerate(self.sampler):
-            self.__dict__["drawn"] += i % self.size == self.last
-            yield index
+        draws: Draws = self.draws
+        return draws.through(self.sampler, self.size, self.last)
 
     def __len__(self) -> int:
         return len(self.sampler)
 
     def __getattr__(self, name: str) -> Any:
+        if "sampler" not in self.__dict__:  # while it is copied
+            raise AttributeError(name)
         return getattr(self.sampler, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -62,6 +98,49 @@ def poisson_rate(loader: Any) -> float | None:
     if kinds & {own + "UniformWithReplacementSampler", own + "DistributedUniformWithReplacementSampler"}:
         return float(sampler.sample_rate)
     return None
+
+
+_DRAWN: Final[dict[tuple[int, float], Draws]] = {}
+"""What Opacus' samplers have given out, by their records and their rate."""
+
+
+def _of(sampler: Any) -> tuple[int, float]:
+    return int(getattr(sampler, "total_size", sampler.num_samples)), float(sampler.sample_rate)
+
+
+def count_poisson(kinds: Iterable[Any]) -> None:
+    """Let classes of samplers of Poisson batches count what they give out, from their next pass on."""
+    for kind in kinds:
+        if not hasattr(kind.__iter__, "counts"):
+            kind.__iter__ = _counting(kind.__iter__)
+
+
+def _counting(passes: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
+    def counting(self: Any) -> Iterator[Any]:
+        return _DRAWN.setdefault(_of(self), Draws()).through(passes(self))
+
+    counting.counts = True  # type: ignore[attr-defined]
+    return counting
+
+
+def of_poisson(loader: Any) -> Used:
+    """Steps on Poisson batches like those of a loader: of as many records, and drawn at no larger rate.
+
+    Any of Opacus' samplers may have drawn them, since trainers make loaders anew.
+    """
+    records, rate = _of(loader.batch_sampler)
+    return Used(lambda: [one for (many, at), one in _DRAWN.items() if many == records and at <= rate], loader)
+
+
+def not_drawn(is_poisson: bool) -> ValueError:
+    """The error for a step on a batch that the loader of an engine did not draw."""
+    what = "Poisson batches" if is_poisson else "passes over the loader"
+    return ValueError(
+        f"optimizer.step: the loader that make_private returned drew no batch for this step, and the epsilon of {what} "
+        "does not hold for others. Go through that loader, and take each batch once. If your loop or a Trainer has a "
+        "loader of its own, fa.dpsgd.epsilon(loader=..., noise_multiplier=...) or its sampling= has the number, and "
+        "fa.training.Meter(loader, ...) counts it"
+    )
 
 
 @lru_cache(maxsize=256)
@@ -142,12 +221,13 @@ class Passes:
 
     A record is in at most one batch of a pass, so that a pass releases all records once, with the least noise of its
     steps.  Passes are counted where the loader begins them: one that is left early counts as whole.  A step for which
-    the loader has drawn no batch takes one again, and counts as a pass of its own.  (Steps on another loader do not.)
+    the loader has drawn no batch takes one again, and counts as a pass of its own.
 
     Raises
     ------
     ValueError
-        For loaders of which that is not known, such as those that draw with replacement.
+        For loaders of which that is not known, such as those that draw with replacement; for steps before the loader
+        was begun.
     """
 
     def __init__(self, caller: Mapping[str, Any]) -> None:
@@ -160,10 +240,9 @@ class Passes:
         if not isinstance(sampler, _Counted):
             size, drops = getattr(batches, "batch_size", 1), getattr(batches, "drop_last", False)
             batches.sampler = sampler = _Counted(sampler, size, drops)
-        self._sampler, self._seen, self._length = sampler, sampler.begun, len(batches)
+        self._draws, self._seen, self._length = sampler.draws, sampler.draws.begun, len(batches)
         self._passes, self._batches = 0, 0
-        self._first, self._drawn = sampler.begun, sampler.drawn
-        """Of the sampler, when the first pass began, and the batches of it that were taken."""
+        self._first, self._used = self._seen, Used(lambda: [self._draws], loader)
         self._open = Step(0)
         self._waiting, self._beside = 0, 0
         """Passes that have begun and have no step yet, and how many were ever open beside another one."""
@@ -177,12 +256,13 @@ class Passes:
 
         Where batches of several passes come together in one step, a record may be in it several times.
         """
+        if self._draws.begun == self._first:
+            raise not_drawn(is_poisson=False)
         unused = self._passes * self._length - self._batches
         self._batches += batches
-        self._waiting += self._sampler.begun - self._seen
-        self._seen = self._sampler.begun
-        again = max(self._drawn + batches - self._sampler.drawn, 0) if self._sampler.begun > self._first else 0
-        self._drawn += batches - again
+        self._waiting += self._draws.begun - self._seen
+        self._seen = self._draws.begun
+        again = self._used.take(batches)
         own = min(batches, max(self._waiting, -(-self._batches // self._length) - self._passes, again))
         self._waiting = max(self._waiting - own, 0)
         self._beside += self._waiting
