@@ -257,3 +257,20 @@ def test_engines_in_one_process_are_told_apart():
         for (model, optimizer, _), batch in zip(parts, batches, strict=True):
             train(model, optimizer, [batch], 1)
     assert [engine.accountant.history for engine in engines] == [[(1.5, 0.1, 40)]] * 2
+
+
+@pytest.mark.parametrize("is_poisson", [True, False])
+def test_the_loader_that_make_private_returns_is_known(is_poisson):
+    engine = registered()
+    loader = training(engine, poisson=is_poisson)[2]
+    relation = "add_remove" if is_poisson else "zero_out"
+    run = {"noise_multiplier": 1.5, "delta": 1e-5, "neighbors": relation}
+    said = {"sample_rate": drawn(0.1), "steps": 20}
+    if not is_poisson:
+        said = {"sampling": "shuffled", "records": 200, "batch_size": 20, "epochs": 2}
+    assert fa.loader_guide(loader).sampling == ("poisson" if is_poisson else "shuffled")
+    assert fa.dpsgd.epsilon(loader=loader, epochs=2, **run) == fa.dpsgd.epsilon(**said, **run)
+    meter = Meter(loader, **run)
+    for _ in range(2):
+        assert len([*meter.batches()]) == 10
+    assert meter.epsilon == fa.dpsgd.epsilon(**said, **run)
