@@ -15,11 +15,11 @@ from functools import cache
 from typing import Any, ClassVar, Final
 
 import fastacct as fa
+from fastacct.compat import opacus_draws
 from fastacct.compat import opacus_loaders as loaders
 from fastacct.core.extras import import_extra
 
 accountants: Any = import_extra("opacus.accountants", "opacus")
-samplers: Any = import_extra("opacus.utils.uniform_sampler", "opacus")
 
 __all__ = ["NAME", "FastAccountant", "NotPoissonWarning", "register"]
 
@@ -93,15 +93,11 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
     def bounds(self, delta: float) -> fa.Bounds:
         """Certified bounds of epsilon, and their status.
 
-        The lower one is 0 but for Poisson samples: a loader that goes through the data may leave records out.
-
-        Raises
-        ------
-        ValueError
-            After a step that was refused since its batch was of another loader: some of those before may be, too.
+        The lower one is 0 but for Poisson samples: a loader that goes through the data may leave records out.  After a
+        step on another loader was refused, ValueError: steps before it may be of that, too.
         """
         if self._is_beside:
-            raise loaders.not_drawn(self.sampling != "passes")
+            raise opacus_draws.not_drawn(is_poisson=True)
         history = self._rows()
         if not history:
             return fa.Bounds(0.0, 0.0, fa.Status.TIGHT)
@@ -161,14 +157,13 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
             if drawn is None:
                 return self._record_passes(loaders.Passes(caller))
             rate = max(rate, drawn)
-        _count_draws()
-        used = None if drawn is None else loaders.of_poisson(caller["data_loader"])
+        used = None if drawn is None else opacus_draws.of_poisson(caller["data_loader"])
 
         def record(optimizer: Any) -> None:
             batches = optimizer.accumulated_iterations
             if used is not None and used.take(batches):
                 self._is_beside = bool(self.history)
-                raise loaders.not_drawn(is_poisson=True)
+                raise opacus_draws.not_drawn(is_poisson=True)
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=rate, draws=batches)
 
         return record
@@ -180,15 +175,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         self.sampling = "passes"
         if not self._has_warned:
             self._has_warned = True
-            warnings.warn(
-                "the data loader does not draw Poisson samples (poisson_sampling=False): each pass over it counts as "
-                "one release of all records, where a record is zeroed out. The epsilon of Poisson samples does not "
-                "hold for these batches; theirs is larger, unless there is very little noise. fa.dpsgd.epsilon_bounds("
-                '..., sampling="shuffled", neighbors="zero_out") has the lower end, too',
-                NotPoissonWarning,
-                stacklevel=4,
-            )
-
+            warnings.warn(loaders.NOT_POISSON, NotPoissonWarning, stacklevel=4)
         mine = self.history
 
         def record(optimizer: Any) -> None:
@@ -244,10 +231,6 @@ def _named(name: str) -> type[FastAccountant]:
     return FastAccountant if name == NAME else type("FastAccountant", (FastAccountant,), {"_name": name})
 
 
-def _count_draws() -> None:
-    loaders.count_poisson((samplers.UniformWithReplacementSampler, samplers.DistributedUniformWithReplacementSampler))
-
-
 def register(replace: Iterable[str] = ()) -> None:
     """Make `PrivacyEngine(accountant="fastacct")` known; may be called again.
 
@@ -259,6 +242,6 @@ def register(replace: Iterable[str] = ()) -> None:
     names = [replace] if isinstance(replace, str) else list(replace)
     if unknown := [name for name in names if name not in _THEIRS]:
         raise ValueError(f"replace = {unknown[0]!r} is not one of {', '.join(map(repr, _THEIRS))}")
-    _count_draws()
+    opacus_draws.count_poisson()
     for name in (NAME, *names):
         accountants.register_accountant(name, _named(name), force=True)

@@ -20,7 +20,7 @@ _SEEDABLE: Final = "accelerate.data_loader.SeedableRandomSampler"
 _SEQUENTIAL: Final = "torch.utils.data.sampler.SequentialSampler"
 _SUBSET: Final = "torch.utils.data.sampler.SubsetRandomSampler"
 _WEIGHTED: Final = "torch.utils.data.sampler.WeightedRandomSampler"
-_COUNTED: Final = "fastacct.compat.opacus_loaders._Counted"
+_COUNTED: Final = "fastacct.compat.opacus_draws.Counted"
 _PUT_TOGETHER: Final = ("torch.utils.data.dataset.Subset", "torch.utils.data.dataset.ConcatDataset")
 _SAMPLERS: Final = (_SEQUENTIAL, _SUBSET, _WEIGHTED, _SEEDABLE, "torch.utils.data.sampler.RandomSampler")
 
