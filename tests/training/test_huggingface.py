@@ -188,7 +188,11 @@ def test_steps_that_are_set_after_the_trainer_was_made_are_counted(tmp_path):
 
 
 def test_a_training_without_noise_is_refused_before_its_first_step(tmp_path):
-    mine = trainer(tmp_path)
+    class Begins(transformers.TrainerCallback):
+        def on_epoch_begin(self, args, state, control, **kwargs):
+            raise AssertionError("the training begins")
+
+    mine = trainer(tmp_path, Begins())
     meter = Meter(mine, **RUN)
     huggingface.MeterCallback(meter).attach(mine)
     before = [one.detach().clone() for one in mine.model.parameters()]
@@ -272,10 +276,10 @@ def test_poisson_batches_are_those_of_a_trainer_that_returns_their_loader(tmp_pa
 def test_a_training_that_is_resumed_where_no_step_is_left_ends_without_one(tmp_path, kept_at):
     """At the end of a pass, or in one; a budget that nothing fits into from the first is an error."""
     keeps = {"save_strategy": "steps", "save_steps": kept_at}
-    first = trainer(tmp_path, **keeps, max_steps=kept_at)
+    first = trainer(tmp_path, **keeps, max_steps=kept_at, lr_scheduler_type="constant")
     counting(Meter(first, **RUN)).attach(first)
     first.train()
-    mine = trainer(tmp_path, ignore_data_skip=True)
+    mine = trainer(tmp_path, ignore_data_skip=True, lr_scheduler_type="constant")
     meter = Meter(mine, **RUN, stop_at=passes(10))
     counting(meter).attach(mine)
     mine.train(resume_from_checkpoint=True)
