@@ -15,7 +15,7 @@ from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from fastacct.core.words import did_you_mean, shows_names
+from fastacct.core.words import shows_names, top_hint
 
 if not TYPE_CHECKING:
 
@@ -158,8 +158,9 @@ if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of 
             rooms = () if private else map(import_module, (f"fastacct.{room}" for room in _ROOMS))
             found = next((getattr(room, name) for room in rooms if name in room.__all__), None)
             if found is None:
-                of_runs = (f"dpsgd.{one}" for one in import_module("fastacct.dpsgd").__all__)
-                hint = "" if private else did_you_mean(name, [*_every(), *of_runs])
+                inside = (import_module(f"fastacct.{room}") for room in ("dpsgd", "plot", "curve", "sensitivity"))
+                others = (f"{room.__name__.partition('.')[2]}.{one}" for room in inside for one in room.__all__)
+                hint = "" if private else top_hint(name, [*_every(), *others])
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         globals()[name] = found
         return found

@@ -18,7 +18,7 @@ from fastacct.cli.answers import Answer
 from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options, values
 from fastacct.core.extras import import_extra
 from fastacct.core.version import __version__
-from fastacct.core.words import did_you_mean, in_one_line
+from fastacct.core.words import by_cure, command_meant, in_one_line, option_meant
 
 INVALID: Final = 2
 EXIT_CODES: Final = """\
@@ -99,7 +99,7 @@ def _refuse_misspelt(words: Sequence[str]) -> None:
         if words and words[0] not in ("-h", "--help", "--version"):
             if words[0].startswith("-"):
                 raise ValueError(f"{words[0]}: a command comes first, such as epsilon (see fastacct --help)")
-            raise ValueError(f"{words[0]!r} is no command{did_you_mean(words[0], COMMANDS)} (see fastacct --help)")
+            raise ValueError(f"{words[0]!r} is no command{command_meant(words[0], COMMANDS)} (see fastacct --help)")
         return
     command = COMMANDS[words[0]]
     options = (*command.needs, *command.takes, *COMMON)
@@ -107,11 +107,12 @@ def _refuse_misspelt(words: Sequence[str]) -> None:
     if not has_words and len(words) > 1 and not words[1].startswith("-"):
         raise ValueError(f"{words[1]!r} stands alone: numbers follow their options (see fastacct {words[0]} --help)")
     known = {flag for option in options for flag in flags(option)} | {"--help", "-h"}
-    for name in (word.partition("=")[0] for word in words if re.match("--?[a-zA-Z]", word)):
-        if name not in known:
-            meant = did_you_mean(name.lstrip("-").replace("-", "_").lower(), options)
-            meant = re.sub("mean '([a-z_]+)'", lambda found: f"mean {flags(found[1])[0]}", meant)
-            raise ValueError(f"unknown option {name}{meant} (see fastacct {words[0]} --help)")
+    given = (word.partition("=")[0] for word in words if re.match("--?[a-zA-Z]", word))
+    if unknown := [name for name in dict.fromkeys(given) if name not in known]:
+        told_as = (name.lstrip("-").replace("-", "_").lower() for name in unknown)
+        meant = (option_meant(words[0], name, options) for name in told_as)
+        hints = (re.sub("mean '([a-z_]+)'", lambda found: f"mean {flags(found[1])[0]}", hint) for hint in meant)
+        raise ValueError(f"unknown option {by_cure(zip(unknown, hints, strict=True))} (see fastacct {words[0]} --help)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from fastacct.conformance.__main__ import main as ask
 
             return ask(words[1:])
+        words = [re.sub("^--[a-z_]+", lambda option: option[0].replace("_", "-"), word) for word in words]
         _refuse_misspelt(words)
         given = parser().parse_args(words or ["--help"])
         answer: Answer = given.run(given)

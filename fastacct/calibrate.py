@@ -19,6 +19,7 @@ from fastacct.core.inputs import MAX_STEPS, POSITIVE, UNIT, Cells, Domain, Reals
 from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation, sensitivity
+from fastacct.core.rounding import digits_up
 from fastacct.core.search import WIDEST, boundary, excess
 from fastacct.core.words import told_names
 from fastacct.loaders.keywords import told as told_by_loader
@@ -98,7 +99,9 @@ def calibrate(
     asked = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "tpr": tpr, "fpr": fpr}
     asked |= {"error": error, "beta": beta}
     if not callable(build):
-        raise TypeError(f"build must be a function of one number that returns a job, not {build!r}")
+        raise TypeError(
+            f"build must be a function of one number that returns a job, as fastacct.Gaussian, not {build!r}"
+        )
     name, target, read = _readout(asked, accountant, {"neighbors": neighbors, "threads": threads})
     seen: dict[float, float] = {}
 
@@ -299,9 +302,9 @@ def _without_search(wanted: Wanted, at: dict[str, float], used: float) -> float 
     """The parameter wanted where nothing is left for it, or anything meets the target; None elsewhere."""
     asks_nothing = at["epsilon"] == math.inf or at["delta"] == 1.0
     if used > at["epsilon"]:
-        if wanted == "noise_multiplier":
-            return math.inf
-        raise ValueError("what has been released already exceeds the target")
+        target = f"epsilon = {at['epsilon']:.6g} at delta = {at['delta']:.6g}"
+        alone = f"costs epsilon {digits_up(used)} alone, and exceeds"
+        raise ValueError(f"what was released already {alone} the target {target}")
     if wanted == "sample_rate" and _least_rate(at) > 1.0:
         return 0.0
     if wanted == "steps":

@@ -225,7 +225,7 @@ def _maximum(
 def _is_wide(run: _Function, epsilon: Cells) -> NDArray[np.bool_]:
     """Whether log delta is known so badly that halving a cell gains nothing."""
     lower, upper = run(epsilon)
-    return upper - np.where(upper > -np.inf, lower, upper) > 10.0 * TIGHT_WIDTH
+    return np.where(upper > -np.inf, upper, 0.0) - np.where(upper > -np.inf, lower, 0.0) > 10.0 * TIGHT_WIDTH
 
 
 def _gaussian(mu: Cells, target: Cells, threads: int, what: _kernels.Quantity = LOG_DELTA) -> tuple[Cells, Cells]:

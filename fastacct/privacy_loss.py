@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,11 +17,12 @@ from fastacct.core.deltas import (
     LARGEST,
     STEPS,
     Concentration,
+    Tail,
     bounded,
     chances,
     larger,
+    largest_quantile,
     power_bounds,
-    quantile_ends,
     second_moment,
     smallest_tau,
 )
@@ -294,29 +295,28 @@ class PrivacyLoss:
         it.  Losses beyond 700 on either side are only known to be there.
         """
         cells = as_cells("epsilon", epsilon, _ANY)
-        below, above = (self._exceeds(np.clip(cells, -LARGEST, LARGEST), side) for side in (0, 1))
+        below, above = self._exceeds(np.clip(cells, -LARGEST, LARGEST), (0, 1))
         lower = np.where(cells > LARGEST, 0.0, below.max(axis=-1))
         upper = np.where(cells < -LARGEST, 1.0, above.min(axis=-1))
         return bounded(lower, upper)
 
-    @larger
     def quantile(self, beta: float) -> Bounds:
         """The smallest epsilon that the loss is above with probability at most beta: certified bounds, inf included."""
         chance = float(as_cells("beta", beta, _CHANCE))
+        return bounded(*largest_quantile([way._tail(chance) for way in self.ways or [self]], chance))
+
+    def _tail(self, chance: float) -> Tail:
         asked = chance * np.array([1.0, 0.5])
         near = answer("epsilon", self._job, asked, None, self._direction, self._threads).upper.tolist()
-        spent = chance + self._off  # P(L <= -t) is at most exp(-t), or Q would have more than all
-        least = math.log1p(-spent) * (1.0 + 1e-15) if spent < 1.0 else -math.inf
-        lower, upper = quantile_ends(self._exceeds, chance, near, only_upper=not self._is_tight)
-        return bounded(max(least, lower), upper)
+        return Tail(near, self._exceeds, self._off, self._is_tight)
 
-    def _exceeds(self, epsilon: Cells, side: int, steps: Cells = STEPS) -> Cells:
+    def _exceeds(self, epsilon: Cells, sides: Sequence[int], steps: Cells = STEPS) -> list[Cells]:
         """Bounds of P(L > epsilon), from below (side 0) or above (1), one by each of these steps."""
         here = epsilon[..., None]
         apart = steps * np.maximum(np.abs(here), 1.0)
-        points = np.concatenate([here, here - apart if side else here + apart], axis=-1)
-        bounds = chances(points, *self._deltas(points), side)
-        return np.minimum(bounds, self._by_moments(epsilon)[..., None]) if side else bounds
+        points = np.concatenate([here, *(here - apart if side else here + apart for side in sides)], axis=-1)
+        bounds = zip(sides, chances(points, *self._deltas(points), sides), strict=True)
+        return [np.minimum(one, self._by_moments(epsilon)[..., None]) if side else one for side, one in bounds]
 
     def _by_moments(self, epsilon: Cells) -> Cells:
         """Chernoff's bound of P(L > epsilon), of jobs that are known by their divergences alone; else 1."""

@@ -73,7 +73,7 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
               Directions directions, bint mirrored=False, double spacing=0.0, const double[::1] off=None):
     """Bounds of one composed job of mixtures and of losses that are data; `fa_job` in kernels.h has the layout.  off: of
     epsilons without data, what the logarithms of their deltas may be off by, either way."""
-    cdef int64_t n = target.shape[0], size = 0, at = 0, done
+    cdef int64_t n = target.shape[0], size = 0, done
     cdef int blocks = <int> count.shape[0], b
     cdef const fa_kernels *k = _active
     cdef fa_question ask = question(quantity, directions, _USUAL, None)
@@ -91,17 +91,18 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
     if blocks:
         job.count, job.sigma, job.n_p, job.n_q = &count[0], &noise[0], &n_p[0], &n_q[0]
         job.weight, job.mean = &weight[0], &mean[0]
-    while at < n:
-        cells = fa_cells(n - at, NULL, NULL, NULL, &target[at], NULL, NULL, NULL)
-        if off is not None:
-            cells.off = &off[at]
-        out = fa_answers(&lower[at], &upper[at], &slope[at], NULL, NULL, &status[at])
-        with nogil:
-            fa_ask(heard)
-            done = k.exact_job(&job, &cells, &ask, LISTEN_IN_JOB, &out)
-            fa_ask(NULL)
-        at += checked(done)
-        PyErr_CheckSignals()
+    if n == 0:
+        return
+    cells = fa_cells(n, NULL, NULL, NULL, &target[0], NULL, NULL, NULL)
+    if off is not None:
+        cells.off = &off[0]
+    out = fa_answers(&lower[0], &upper[0], &slope[0], NULL, NULL, &status[0])
+    with nogil:     # in one go: targets share lines, each of which may take longer than it takes to listen
+        fa_ask(heard)
+        done = k.exact_job(&job, &cells, &ask, INFINITY, &out)
+        fa_ask(NULL)
+    checked(done)
+    PyErr_CheckSignals()
 
 
 def allocation(double noise_multiplier, int64_t steps, double[:, ::1] rows, double[::1] known):

@@ -11,7 +11,7 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
 from fastacct.readers.cell_job import CELLS_PER_TASK
 from fastacct.readers.contour import kernel_directions
-from fastacct.readers.job import EXACTLY, Ask, exact, falling
+from fastacct.readers.job import EXACTLY, Ask, exact
 from fastacct_ext import _kernels
 
 
@@ -40,7 +40,7 @@ class Exact(Method):
 
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified lower and upper bounds."""
-        return falling(job, ask, exact(job, ask))
+        return exact(job, ask)
 
     def reading(self, job: Process, ask: Ask) -> tuple[str, Settings | None]:
         """All rungs."""

@@ -9,7 +9,7 @@ from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import SHARE, Domain, as_number
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
-from fastacct.readers.job import Ask, bound_only, by_cells, falling
+from fastacct.readers.job import Ask, bound_only, by_cells
 
 
 class PLD(Method):
@@ -58,5 +58,5 @@ class PLD(Method):
         for mechanism, _ in blocks:
             if not mechanism.has_losses:
                 raise ValueError(f"accountant PLD: no dominating pair is known for {mechanism!r}; use fastacct.RDP()")
-        bounds = falling(job, ask, by_cells(blocks, ask, self._settings))
+        bounds = by_cells(blocks, ask, self._settings)
         return bounds if job.tight else bound_only(bounds, ask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Final, TypedDict, Unpack, cast
 
 from fastacct.accountants.base import Method
@@ -10,7 +11,7 @@ from fastacct.core.bounds import Bounds, unwrapped
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_threads, common_shape
 from fastacct.core.labels import labelled, labels_of, together
 from fastacct.core.relations import Relation, as_relation
-from fastacct.core.words import refuse_unknown
+from fastacct.core.words import in_one_line, refuse_unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Quantity
@@ -98,12 +99,31 @@ def as_process(job: object) -> Process:
         return job
     if isinstance(job, Mechanism):
         return Process({job: 1})
-    kinds: dict[type, str] = {
-        dict: "a run is given as fastacct.epsilon(**run, delta=...)",
-        list: "of several jobs give one, or their sum",
+    shown = in_one_line(repr(job))
+    raise TypeError(f"job must be a mechanism or a process, not {textwrap.shorten(shown, 120)}: {_instead_of(job)}")
+
+
+def _instead_of(job: object) -> str:
+    """What to give instead of what is no job."""
+    is_state = isinstance(job, dict) and "history" in job
+    cures = {
+        "of a state of Opacus write fastacct.epsilon(history=state['history'], delta=...)": is_state,
+        "a run is given as fastacct.epsilon(**run, delta=...)": isinstance(job, dict),
+        "of several jobs give one, or their sum: job + other, job * count": isinstance(job, list | tuple),
+        "its job is fastacct.compat.dp_accounting.from_dp_accounting(event)": "DpEvent" in type(job).__name__,
+        "of an accountant write fastacct.epsilon(history=accountant.history, delta=...)": _has(job, "history"),
+        "what a budget has released is budget.ledger, what it spent budget.spent()": _has(job, "ledger"),
+        "of a table add up mechanism * count of its rows; of runs give columns, as steps=table.steps": _has(
+            job, "columns"
+        ),
+        "a number says not what it is of: give the job, or the keywords of the run": isinstance(job, float | int),
     }
-    hint = kinds.get(type(job), "such as fastacct.Gaussian(1.0) * 100")
-    raise TypeError(f"job must be a mechanism or a process, not {job!r}: {hint}")
+    return next((cure for cure, fits in cures.items() if fits), "such as fastacct.Gaussian(1.0) * 100")
+
+
+def _has(job: object, name: str) -> bool:
+    """Whether what is no class has an attribute."""
+    return not isinstance(job, type) and hasattr(job, name)
 
 
 def as_accountant(accountant: object, quantity: str) -> Method:

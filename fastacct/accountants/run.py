@@ -30,8 +30,8 @@ from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Real, Reals, as_cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.rounding import as_written, rate_of_batch
+from fastacct.core.words import as_usual, refuse_unknown, too_many, written_out
 from fastacct.core.words import formerly as renamed
-from fastacct.core.words import refuse_unknown, too_many, written_out
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count, are_proper
 from fastacct.mechanisms.base import Run as Columns
@@ -257,7 +257,10 @@ def verb(
             if len(given) > places:
                 raise too_many(function.__name__, places, filter(own.__contains__, arguments))
             if given and keywords.keys() <= own:
-                return function(*given, **keywords)
+                try:
+                    return function(*given, **keywords)
+                except TypeError as error:
+                    raise as_usual(error) from None
             for old, new in (formerly or {}).items():
                 renamed(keywords, old, new)
             refuse_unknown(keywords, arguments)

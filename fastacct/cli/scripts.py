@@ -31,6 +31,10 @@ def check_loop(given: Namespace) -> Answer:
         numbers["batches"] = as_choice("batches", given.batches, ("poisson", "shuffled", "fixed_size"))
     if given.public is not None:
         numbers["public"] = tuple(given.public)
+    if given.vouch is not None:
+        if len(given.scripts) != 1 or given.scripts[0].is_dir():
+            raise ValueError("--vouch names lines of one script: give that script alone")
+        numbers["vouch"] = tuple(given.vouch)
     earlier = _earlier(given.before) if given.before else None
     found = check_files(given.scripts, **numbers)
     loops: list[Row] = [

@@ -114,9 +114,8 @@ def meet(lower: Cells, *uppers: Cells) -> tuple[Cells, Cells]:
 def status_of(lower: Cells | float, upper: Cells | float) -> Codes:
     """Codes of intervals, as `judged` with nothing worse than infinity."""
     with np.errstate(invalid="ignore"):
-        tight = np.subtract(upper, lower) <= TIGHT_WIDTH * np.asarray(upper)
-    status = np.where(np.equal(upper, np.inf), Status.NOT_MET, np.where(tight, Status.TIGHT, Status.LOOSE))
-    return status.astype(np.uint8)
+        is_loose = ~(np.subtract(upper, lower) <= TIGHT_WIDTH * np.asarray(upper))
+    return np.where(np.equal(upper, np.inf), np.uint8(Status.NOT_MET), is_loose)
 
 
 def unwrapped(bounds: Bounds) -> Bounds:

@@ -157,59 +157,82 @@ def _power(top: Cells, at: Cells) -> Cells:
         return np.asarray(np.where(rows == 0.0, length, np.exp(rows * start) * np.expm1(rows * length) / rows))
 
 
-def chances(at: Cells, low: Cells, high: Cells, side: int) -> Cells:
+def chances(at: Cells, low: Cells, high: Cells, sides: Sequence[int]) -> list[Cells]:
     """Bounds of P(L > e) at the first epsilon of each row, from below (side 0) or above (1): one by the slope of delta
-    from there to each of the others, which are right of it (0) or left (1)."""
+    from there to each of the others, of which each side has its share, right of the first one (0) or left (1)."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         # times exp(epsilon), so that nothing overflows
         slope = (low[..., :1] - high[..., 1:]) / np.expm1(at[..., 1:] - at[..., :1])
+    return [
+        _chance(low[..., :1], high[..., :1], part, side)
+        for side, part in zip(sides, np.split(slope, len(sides), axis=-1), strict=True)
+    ]
+
+
+def _chance(low: Cells, high: Cells, slope: Cells, side: int) -> Cells:
     if side:
-        bound = (high[..., :1] + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
+        bound = (high + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
     else:
-        bound = (low[..., :1] + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
+        bound = (low + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
     return np.asarray(np.clip(bound, 0.0, 1.0))
 
 
-def quantile_ends(
-    exceeds: Callable[[Cells, int, Cells], Cells], chance: float, near: Sequence[float], *, only_upper: bool
-) -> tuple[float, float]:
-    """Where the lower bound of P(L > loss) is above the chance, and where the upper one is at most it; near to these
-    that is not so.
+_Exceeds = Callable[[Cells, Sequence[int], Cells], list[Cells]]
 
-    `near`: epsilons of the chance and of half of it.  P(L > e) is about (1 + steep) delta(e), which falls as
-    exp(-steep e).
-    """
+
+class Tail(NamedTuple):
+    """What the quantile of a loss at a chance is found by."""
+
+    near: Sequence[float]
+    """Epsilons of the chance and of half: P(L > e) is about (1 + steep) delta(e), which falls as exp(-steep e)."""
+    exceeds: _Exceeds
+    off: float
+    """By how much probabilities may miss 1."""
+    is_tight: bool
+
+
+def largest_quantile(tails: Sequence[Tail], chance: float) -> tuple[float, float]:
+    """Bounds of the largest quantile of several losses; one that is above the largest so far with at most the chance is
+    not larger, which takes one question."""
+    lower = upper = -math.inf
+    for tail in sorted(tails, key=lambda one: -one.near[0]):
+        if lower >= LARGEST and upper == math.inf:
+            break  # nothing is larger
+        if not abs(lower) < LARGEST or tail.exceeds(np.array(lower), (1,), STEPS)[0].min() > chance:
+            low, high = _quantile_ends(tail, chance)
+            lower, upper = max(lower, low), max(upper, high)
+    return lower, upper
+
+
+def _quantile_ends(tail: Tail, chance: float) -> tuple[float, float]:
+    """Where the lower bound of P(L > loss) is above the chance, and where the upper one is at most it; near to these
+    that is not so."""
+    near, spent = tail.near, chance + tail.off  # P(L <= -t) is at most exp(-t), or Q would have more than all
+    least = math.log1p(-spent) * (1.0 + 1e-15) if spent < 1.0 else -math.inf
     steep = math.log(2.0) / (near[1] - near[0]) if 0.0 < near[0] < near[1] < math.inf else math.inf
     start, wide, steps = min(near[0], LARGEST), 0.1, STEPS
     if steep < math.inf:
         wide = 1.1 * math.log1p(steep) / steep
         # no step is better over which delta falls by the exponential of more
         steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < 4.0)), 4)]
-    upper = _end(exceeds, 1, chance, start, wide, steps)
-    if only_upper:
-        return -math.inf, upper
+    upper = _end(tail.exceeds, 1, chance, start, wide, steps)
+    if not tail.is_tight:
+        return least, upper
     if math.isfinite(upper):
         start, wide = upper, 0.1 * wide
-    return _end(exceeds, 0, math.nextafter(chance, 2.0), start, wide, steps), upper
+    return max(least, _end(tail.exceeds, 0, math.nextafter(chance, 2.0), start, wide, steps)), upper
 
 
-def _end(
-    exceeds: Callable[[Cells, int, Cells], Cells],
-    side: int,
-    target: float,
-    start: float,
-    wide: float,
-    all_steps: Cells,
-) -> float:
+def _end(exceeds: _Exceeds, side: int, target: float, start: float, wide: float, all_steps: Cells) -> float:
     """One of them, looked for from `start` on, in strides from `wide` on, by the steps that are best at the start, and
     then by all."""
     sign = 1.0 if side else -1.0
 
     def level(loss: float, steps: Cells) -> float:
-        end = exceeds(np.array(loss), side, steps)
+        end = exceeds(np.array(loss), (side,), steps)[0]
         return sign * excess(float(end.min() if side else end.max()), target)
 
-    at_start = exceeds(np.array(start), side, all_steps)
+    at_start = exceeds(np.array(start), (side,), all_steps)[0]
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
     end = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
     if abs(end) >= LARGEST:

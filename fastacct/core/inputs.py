@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -193,7 +194,9 @@ def _no_numbers(name: str, value: object, why: str) -> TypeError:
     """The refusal of what is no array of numbers, or is not given at all."""
     if value is ...:
         return TypeError(f"{name} is missing; {why.partition('; ')[2]}")
-    return TypeError(f"{name} must be a number or an array of numbers, not {_show(value)} {why}")
+    quoted = isinstance(value, str) and re.fullmatch(r"\s*[-+.\d][\d._]*(e[-+]?\d+)?\s*%?\s*", value)
+    hint = " (write it without quotes, a percentage as a fraction)" if quoted else ""
+    return TypeError(f"{name} must be a number or an array of numbers, not {_show(value)} {why}{hint}")
 
 
 def _check(name: str, array: NDArray[np.generic], good: NDArray[np.bool_], domain: Domain) -> None:

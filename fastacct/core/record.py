@@ -82,12 +82,17 @@ class Record(_Frozen):
         """Say what is wrong with arguments, and which there are."""
         declared = [*self.__dataclass_fields__]
         units = "; a noise multiplier is the noise divided by the sensitivity" if "noise_multiplier" in declared else ""
-        wrong = next((f"got an unexpected keyword argument {name!r}" for name in named if name not in declared), "")
+        unknown = [name for name in named if name not in declared]
+        wrong = f"got an unexpected keyword argument {self._unknown(unknown)}" if unknown else ""
         try:
             self.__signature__.bind(*given, **named)
         except TypeError as error:
             wrong = wrong or str(error)
         raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(declared) or 'none'}{units}")
+
+    def _unknown(self, names: list[str]) -> str:
+        """Names of arguments that there are not."""
+        return ", ".join(map(repr, names))
 
     def __repr__(self) -> str:
         shown = (f"{own.name}={getattr(self, own.name)!r}" for own in fields_of(type(self)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache, wraps
+from itertools import chain, islice
 from types import FunctionType, ModuleType
 from typing import Final, NoReturn, ParamSpec, TypeVar, cast
 
@@ -27,6 +27,7 @@ Answer = TypeVar("Answer")
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What terminals obey, and what turns the direction of a text."""
 _LOWERED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_WORD: Final = re.compile("[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 
 
 @lru_cache(maxsize=1)
@@ -44,27 +45,94 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" ({hint})" if hint else ""
 
 
+def top_hint(word: str, known: Iterable[str]) -> str:
+    """The hint at a name of the package; where there is none, what a mechanism or a function that it lacks is like."""
+    lacks = _table()["lacks"]["a class" if word[:1].isupper() else "a function"]
+    return did_you_mean(word, known) or f" ({' '.join(lacks)})"
+
+
+def option_meant(command: str, word: str, known: Iterable[str]) -> str:
+    """A hint at the option that was meant, to append to a refusal; a command may have hints of its own."""
+    table = _table()["option"]
+    if own := table.get(command):
+        return f" ({' '.join(own)})"
+    told = next((cure for cure, words in table.items() if word in words), "")
+    return f" ({told})" if told else did_you_mean(word, known)
+
+
+def command_meant(word: str, known: Iterable[str]) -> str:
+    """A hint at the command that was meant, to append to a refusal."""
+    folded = word.casefold()
+    told = next((command for command, words in _table()["command"].items() if folded in words), "")
+    if told in (known := [*known]):
+        return f" (did you mean {told!r}?)"
+    return f" (write fastacct {told})" if told else did_you_mean(word, known)
+
+
 def _hints(word: str, names: list[str]) -> Iterator[str]:
-    """What others call one of these names, what to do instead, and names that are nearly so, of its part too."""
+    """What others call one of these names, what to do instead, and names that are nearly so, of its parts too."""
     table = _table()
     yield from (f"did you mean {name!r}?" for name in _ours(word.casefold(), names))
     yield from (cure for cure, words in table["instead"].items() if word in words)
-    yield from (f"did you mean {name!r}?" for name in _near(word, names))
+    yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.85))
+    yield from _within(word, names)
+    yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.8 if word[:1].isupper() else 0.65))
     begin, _, rest = word.partition("_")
     if rest and begin in table["before"]["a name"]:
         yield from _hints(rest, names)
 
 
+def _within(word: str, names: list[str]) -> Iterator[str]:
+    """Hints at a name of the same words, and at the longest part of them that is known."""
+    parts = _parts(word)
+    if len(parts) > 1:
+        yield from (f"did you mean {name!r}?" for name in names if {*_parts(name)} == {*parts})
+    for size in range(len(parts), 0, -1):
+        for begin in range(len(parts) - size + 1):
+            yield from _of_part(parts[begin : begin + size], names, is_whole=size == len(parts))
+
+
+def _of_part(parts: list[str], names: list[str], *, is_whole: bool) -> Iterator[str]:
+    """Hints at what some words of a name mean, unless they say nothing."""
+    part, table = "".join(parts), _table()
+    if len(part) < 3 or part in table["before"]["any name"]:
+        return
+    yield from (f"did you mean {name!r}?" for name in _named_so(part, names))
+    if is_whole or len(parts) > 1 or part not in table["before"]["a whole"]:
+        yield from _saying(part, "instead")
+
+
+def _named_so(part: str, names: list[str]) -> Iterator[str]:
+    """Names that are a word, and those that others call so."""
+    yield from sorted((name for name in names if _folded(name) == part), key=lambda name: name != part)
+    yield from (name for name in _saying(part, "meant") if name in names)
+
+
+def _saying(part: str, kind: str) -> Iterator[str]:
+    """What has a word among its own."""
+    return (said for said, words in _table()[kind].items() if part in map(_folded, words))
+
+
+def _parts(name: str) -> list[str]:
+    """The words of a name."""
+    return [one.casefold() for one in (re.split("[_.]", name) if "_" in name else _WORD.findall(name)) if one]
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")
+
+
 def _ours(folded: str, names: list[str]) -> Iterator[str]:
-    meant = (name for name, words in _table()["meant"].items() if folded in words and name in names)
-    yield from itertools.chain([folded] if folded in names else [], meant)
+    meant = [name for name, words in _table()["meant"].items() if folded in words]
+    yield from (name for name in meant if name in names)
+    yield from (f"dpsgd.{name}" for name in (folded, *meant) if f"dpsgd.{name}" in names)
 
 
-def _near(word: str, names: list[str]) -> Iterator[str]:
+def _near(word: str, names: list[str], alike: float) -> Iterator[str]:
     import difflib
 
     yield from (name for name in names if name.casefold() == word.casefold())
-    yield from difflib.get_close_matches(word, [name for name in names if not name.startswith("_")], cutoff=0.65)
+    yield from difflib.get_close_matches(word, [name for name in names if not name.startswith("_")], cutoff=alike)
 
 
 class _Hinting(ModuleType):
@@ -72,7 +140,14 @@ class _Hinting(ModuleType):
 
     def __call__(self, *given: object, **named: object) -> NoReturn:
         names = getattr(self, "__all__", dir(self))
-        raise TypeError(f"{self.__name__} is a module: call one of {', '.join(names)}")
+        strings = [*given, *named.values()]
+        words = [one if isinstance(one, str) else getattr(one, "__name__", "") for one in strings]
+        meant = (f"did you mean {word!r}?" for word in words if word in names)
+        others = (hint for word in words for hint in _hints(word, names) if hint.startswith("did"))
+        usual = " ".join(_table()["called"].get(self.__name__.rpartition(".")[2], []))
+        hint = next(chain(meant, others), usual)
+        told = f" ({hint})" if hint else ""
+        raise TypeError(f"{self.__name__} is a module: call one of {', '.join(names)}{told}")
 
 
 def shows_names(module: ModuleType) -> None:
@@ -97,7 +172,9 @@ def hinting(hints: Mapping[str, str]) -> Callable[[object, str], object]:
     """A method `__getattr__` that says what to write instead of a name that an object does not have."""
 
     def unknown(self: object, name: str) -> object:
-        hint = f" ({hints[name]})" if name in hints else "" if name.startswith("_") else did_you_mean(name, dir(self))
+        of_a_part = (hints[part] for part in (name, *_parts(name)) if part in hints)
+        others = "" if name.startswith("_") else did_you_mean(name, dir(self))
+        hint = f" ({hints[name]})" if name in hints else others or "".join(f" ({one})" for one in islice(of_a_part, 1))
         kind = next(base.__name__ for base in type(self).__mro__ if not base.__name__.startswith("_"))
         raise AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
 
@@ -121,9 +198,22 @@ def told_names(function: Callable[P, Answer], beside: str = "") -> Callable[P, A
             raise too_many(function.__name__, unnamed, own, beside)
         if not takes_any:
             refuse_unknown(named, known)
-        return function(*given, **named)
+        try:
+            return function(*given, **named)
+        except TypeError as error:
+            raise as_usual(error) from None
 
     return call
+
+
+def as_usual(error: TypeError) -> TypeError:
+    """The error; of a call that lacks an argument, or has one twice, with what is usually given."""
+    if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # of what was called
+        return error
+    if "multiple values" in str(error):
+        return TypeError(f"{error} (several jobs are one: job + other, job * count)")
+    usual = next((words for name, words in _table()["given"].items() if repr(name) in str(error)), [])
+    return TypeError(f"{error} (as {' '.join(usual)})") if usual else error
 
 
 def too_many(name: str, places: int, names: Iterable[str], beside: str = "") -> TypeError:
@@ -134,8 +224,22 @@ def too_many(name: str, places: int, names: Iterable[str], beside: str = "") -> 
 
 def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], targets: tuple[str, ...] = ()) -> None:
     """Refuse keywords that are not known, with the one that was probably meant, of these or of the targets beside."""
-    if unknown := given.keys() - known.keys():
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}{did_you_mean(min(unknown), [*known, *targets])}")
+    if unknown := sorted(given.keys() - known.keys()):
+        raise TypeError(f"unexpected keyword argument {unknown_named(unknown, [*known, *targets])}")
+
+
+def unknown_named(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Names that are not known, and behind them what was probably meant."""
+    known = [*known]
+    return by_cure((repr(name), did_you_mean(name, known)) for name in unknown)
+
+
+def by_cure(told: Iterable[tuple[str, str]]) -> str:
+    """Names, each with its cure; those that have one cure together."""
+    cures: dict[str, list[str]] = {}
+    for name, cure in told:
+        cures.setdefault(cure, []).append(name)
+    return ", and ".join(f"{', '.join(names)}{cure}" for cure, names in cures.items())
 
 
 def formerly(given: MutableMapping[str, object], old: str, new: str) -> None:

@@ -148,7 +148,7 @@ class Guarantee:
         yield "epsilon", f"{most}, at least {digits_down(lower)} ({status})"
         yield "delta", repr(self.delta)
         rows, of = document["unit"]["rows"], document["unit"]["of"]
-        yield "unit of privacy", of if of == "row" else f"user, to whom at most {rows:,} rows belong"
+        yield "unit of privacy", f"user, to whom at most {rows:,} rows belong" if of == "user" else of
         yield "neighbors", f"{document['adjacency']}: {RELATIONS[self.neighbors]}"
         yield "trust model", document["trust_model"]
         yield "sampler", "; ".join(map(in_words, document["sampler"])) or "no batches are drawn"
@@ -191,7 +191,8 @@ def guarantee(
         budget itself is guaranteed, and the job is `ApproxDP(budget)`.
     delta : float in [0, 1]
         With `records` also "1/n".  Of a budget by default its own.
-    unit : {"row", "user"}
+    unit : {"row", "client", "user"}
+        What a record of the job is.  Rounds of federated training draw clients.
     rows : int
         At most so many rows belong to one user; they change together.
     trust_model : {"central", "local", "shuffle", "secure computation"}
@@ -237,8 +238,8 @@ def guarantee(
     process, share = process_of(run) if job is None else as_process(job), as_delta(delta, run)
     if process.shape or share.ndim:
         raise TypeError("a guarantee is of one job and one delta: give plain numbers, no arrays")
-    of, size, at = as_choice("unit", unit, ("row", "user")), int(as_number("rows", rows, COUNT)), float(share)
-    if of == "row" and size > 1:
+    of, size, at = as_choice("unit", unit, ("row", "client", "user")), int(as_number("rows", rows, COUNT)), float(share)
+    if of != "user" and size > 1:
         raise ValueError(f"rows = {size} is for unit = 'user'")
     released = process if size == 1 else process.group(size)
     given = {name: one for name, one in run.items() if one is not None and name != "history"}

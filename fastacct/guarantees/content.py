@@ -114,5 +114,5 @@ def refuse_contradictions(document: Document, relation: Relation) -> None:
             raise ValueError(f"audits[{i}] = {row!r:.200} contradicts epsilon <= {upper!r}, or has no confidence")
     if document["epsilon"]["status"] != (status := status_in_words(lower, upper)):
         raise ValueError(f"epsilon.status = {document['epsilon']['status']!r} contradicts its ends: {status!r}")
-    if document["unit"]["of"] == "row" and document["unit"]["rows"] != 1:
-        raise ValueError(f"unit.rows = {document['unit']['rows']} of a unit that is a row")
+    if document["unit"]["of"] != "user" and document["unit"]["rows"] != 1:
+        raise ValueError(f"unit.rows = {document['unit']['rows']} of a unit that is a {document['unit']['of']}")

@@ -36,7 +36,7 @@ class _Half(NamedTuple):
         return np.asarray(self.height[k] + (self.height[k + 1] - self.height[k]) * np.minimum(share, 1.0))
 
 
-def of_deltas(deltas: Deltas, points: int = 4096, least: float = 1e-26) -> Apart:
+def of_deltas(deltas: Deltas, points: int = 8192, least: float = 1e-26) -> Apart:
     """The pair with these deltas, from above and from below, by so many points of both sides together.
 
     Beyond where delta is the least one a loss is infinite from above, and nothing from below.
@@ -63,7 +63,7 @@ def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]
         end = _first_below(deltas, direction, least)
         rough = end * np.union1d(np.geomspace(1e-6, 1.0, 48), np.linspace(0.0, 1.0, 24))
         low, high = _falling(*deltas(direction, rough))
-        weight = 0.08 * np.log(np.maximum(high, least)) - 3.0 * (high - low > 1e-7 * high)
+        weight = 0.12 * np.log(np.maximum(high, least)) - 3.0 * (high - low > 1e-7 * high)
         dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, weight))
         found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
     whole = sum(float(count[-1]) for _, count in found.values())

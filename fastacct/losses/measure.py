@@ -50,9 +50,7 @@ class GridMeasure(Record):
 
 
 def default_spacing(source: Loss) -> float:
-    """A fiftieth of the standard deviation, or what atoms share; at most 2^18 points."""
-    if source.lattice is not None and source.as_atoms():
-        return source.lattice
+    """Of a density: a fiftieth of the standard deviation; at most 2^18 points."""
     sketch = weighted(source, 1)
     if not sketch[1].size:
         return 1.0

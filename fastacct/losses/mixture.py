@@ -383,14 +383,15 @@ def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:
 
 
 def mixture_bracket(sigma: float, p: Weights, q: Weights, off: float = 0.0) -> Bracket:
-    """Mixtures of Gaussians with one standard deviation, P against Q, as weights by mean.
+    """Mixtures of Gaussians with one standard deviation, P against Q, as weights by mean, which may be `off`.
 
-    The loss must increase with the output: p[m] / q[m] must not decrease as m grows (it is refused otherwise).  `off`:
-    by how much weights may be off.
+    The loss must increase with the output: p[m] / q[m] must not decrease as m grows (it is refused otherwise).
     """
     means, p_all, q_all, reference = common_means(p, q)
     if np.array_equal(p_all, q_all) or math.isinf(sigma):
         return NOTHING.remove
+    if sigma > 1e154:
+        raise OutOfReachError(f"the variance of noise {sigma:g} is no number")
     # likelihood ratio order of the weights, hence of the mixtures (the normal kernel is totally positive)
     cross = p_all[None, :] * q_all[:, None]
     if (np.triu(cross.T - cross * (1.0 + 8.0 * ROUNDING), 1) > 0.0).any():  # products of samples round

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ def exponential(
     return PiecesPair(Pieces(atoms, np.array([[*row, 0.0, 0.0, 0.0, 0.0]]), lost=Lost(lost, lost), is_mirrored=True))
 
 
+@lru_cache(maxsize=256)
 def laplace(scale: float) -> Pair:
     """Of noise with a scale in units of the sensitivity."""
     top = 1.0 / scale

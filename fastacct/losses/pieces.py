@@ -160,11 +160,12 @@ def allocation_pieces(noise: float, steps: int) -> Pieces | None:
 
 
 def pieces_of(pair: Pair) -> Pieces | None:
-    """What a pair says of itself, or what its nodes are; None where they are bounds only, or too many."""
-    own = pair.pieces()
-    if own is not None or pair.is_nothing:
-        return own if own is not None and _is_plain(own) else None
-    return None if pair.remove.is_apart or pair.add.is_apart else _of_atoms(pair)
+    """What a pair says of itself, or what its nodes are; kept with it; None where they are bounds only, or too many."""
+    kept: dict[str, Pieces | None] = vars(pair)
+    if "found" not in kept:
+        own = pair.pieces() or _of_atoms(pair)
+        kept["found"] = own if own is not None and _is_plain(own) else None
+    return kept["found"]
 
 
 def _of_atoms(pair: Pair) -> Pieces | None:
@@ -174,15 +175,13 @@ def _of_atoms(pair: Pair) -> Pieces | None:
     upper, lower = remove.upper.as_atoms(), remove.lower.as_atoms()
     if upper is None or lower is None or upper.loss.shape != lower.loss.shape:
         return None
-    if not 0 < upper.loss.size <= _MOST_ATOMS or lower.bottom or add.lower.bottom:
+    if not 0 < upper.loss.size <= _MOST_ATOMS or lower.bottom or add.lower.bottom or remove.is_apart or add.is_apart:
         return None
     atoms = atom_rows(upper.loss, upper.loss_error + upper.slack, lower.mass, upper.mass)
     data = Pieces(atoms, NO_PANELS, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
-    # what misses more of 1 in all is no rounding
-    if not _is_plain(data) or not (missing := _missing(data)) < 1e-11:
+    if not (missing := _missing(data)) < 1e-11:  # what misses more of 1 in all is no rounding
         return None
-    is_given = np.array_equal(upper.mass, lower.mass)
-    return replace(data, missing=missing + 8.0 * ROUNDING) if is_given else data
+    return replace(data, missing=missing + 8.0 * ROUNDING) if np.array_equal(upper.mass, lower.mass) else data
 
 
 def atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
@@ -197,22 +196,20 @@ def atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
 
 
 def _is_plain(found: Pieces) -> bool:
-    """Whether its numbers are such that their products have all digits."""
+    """Whether its numbers are such that the kernels take them, and their products have all digits."""
     if max(found.lost.p[1], found.lost.q[1]) >= 1.0:
         return False
-    losses = [np.abs(found.atoms[:, 0]), np.abs(found.panels[:, :2]).ravel(), np.abs(found.table.points[:, 0])]
-    widest = max(float(distances.max(initial=0.0)) for distances in losses)
-    rates = found.panels[:, 4].min(initial=1.0)
-    # what the kernels take
-    return bool(1e-150 < widest < 1e5 and rates > 1e-150 and (found.atoms[:, 3] < 1e9).all())
+    losses = found.atoms[:, 0], found.panels[:, :2], found.table.points[:, 0]
+    widest = max(float(np.abs(rows).max(initial=0.0)) for rows in losses)
+    is_within = 1e-150 < widest < 1e5 and found.panels[:, 4].min(initial=1.0) > 1e-150
+    return bool(is_within and (found.atoms[:, 3] < 1e9).all())
 
 
 def _missing(found: Pieces) -> float:
     """By how much the masses miss 1, both together."""
     loss, log_weight = found.atoms[:, 0], found.atoms[:, 1]
     q, p = math.fsum(np.exp(log_weight)), math.fsum(np.exp(log_weight + loss))
-    lost = found.lost
-    return abs(q + 0.5 * sum(lost.q) - 1.0) + abs(p + 0.5 * sum(lost.p) - 1.0)
+    return abs(q + 0.5 * sum(found.lost.q) - 1.0) + abs(p + 0.5 * sum(found.lost.p) - 1.0)
 
 
 def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:

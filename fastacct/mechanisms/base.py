@@ -24,7 +24,7 @@ from fastacct.core.inputs import (
 from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
-from fastacct.core.words import hinting
+from fastacct.core.words import hinting, unknown_named
 
 AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 WEIGHTS_OFF: Final = 1e-12
@@ -157,7 +157,7 @@ _ASKED: Final = (
 OF_A_JOB: Final = {
     **{name: f"write fastacct.{name}(job, ...)" for name in _ASKED},
     **dict.fromkeys(("compose", "repeat", "self_compose", "then", "append"), "write job + other, job * count"),
-    **dict.fromkeys(("sample", "subsample", "amplify"), "write .poisson(sample_rate)"),
+    **dict.fromkeys(("sample", "subsample", "amplify"), "write .poisson(sample_rate); other samplers are methods, too"),
     **dict.fromkeys(
         ("noise_multiplier", "sample_rate", "steps", "mechanisms", "items", "keys", "values"),
         "a job's blocks are {mechanism: count}",
@@ -187,11 +187,18 @@ class Composed:
         def __pow__(self, other):
             raise TypeError("jobs add up: write job + other, or job * count")
 
+        def __lt__(self, other):
+            raise TypeError("jobs are compared at a delta: write fastacct.epsilon(job, delta=...) of each")
+
         __matmul__ = __sub__ = __truediv__ = __or__ = __and__ = __pow__
+        __le__ = __gt__ = __ge__ = __lt__
 
 
 class Value(Composed, Compared):
     """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
+
+    def _unknown(self, names: list[str]) -> str:
+        return unknown_named(names, self.__dataclass_fields__)
 
     @cached
     def is_replaced(self) -> bool:

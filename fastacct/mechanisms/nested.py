@@ -301,43 +301,50 @@ class RepeatedSelection(Mechanism):
         if self.eta is None and delta_of is None:
             return unknown(orders)
         relation = both_ways(relation)
-        grid, beyond, least = self._everywhere((relation, delta_of))
-        found, _ = self._bounds(orders, relation, delta_of, least)
-        found = np.minimum(found, beyond[np.searchsorted(grid, orders)])
+        grid, beyond, least, delta = self._everywhere((relation, delta_of))
+        at = np.searchsorted(grid, orders)
+        value, added, _ = self._parts(orders, relation, delta_of, np.append(delta, 1.0)[at])
+        found = np.minimum(self._found(orders, value, added, least), beyond[at])
         return np.asarray(np.minimum(found * (1.0 + 1e-12) + 1e-15, self.pure_epsilon(relation)))
 
     @kept_by_argument
-    def _everywhere(self, asked: tuple[Relation, DeltaOf | None]) -> tuple[Cells, Cells, float]:
-        """Orders, what bounds all that are smaller, and what the number of runs adds at the best one: whatever orders
-        are asked, which must not decide each other's bits."""
+    def _everywhere(self, asked: tuple[Relation, DeltaOf | None]) -> tuple[Cells, Cells, float, Cells]:
+        """Orders, what bounds all that are smaller, what the number of runs adds at the best one, and delta at each:
+        whatever orders are asked, which must not decide each other's bits."""
         grid = ORDERS[ORDERS < 1e5]
+        rows = np.stack([grid, *self._parts(grid, *asked)])
         for _ in range(_ROUNDS):  # finer where the least values are
-            found, added = self._bounds(grid, *asked)
-            least = int(found.argmin()), int(added.argmin())
-            ends = [(float(grid[max(i - 1, 0)]), float(grid[min(i + 1, grid.size - 1)])) for i in least]
-            finer = [np.linspace(low, high, _FINER) for low, high in ends]
-            grid = np.unique(np.concatenate([grid, *finer]))
-        found, added = self._bounds(grid, *asked)
-        return grid, np.append(np.minimum.accumulate(found[::-1])[::-1], math.inf), float(added.min())
+            grid, value, added, _ = rows
+            best = {int(self._found(grid, value, added, added.min()).argmin()), int(added.argmin())}
+            ends = [(float(grid[max(i - 1, 0)]), float(grid[min(i + 1, grid.size - 1)])) for i in best]
+            finer = np.setdiff1d([np.linspace(low, high, _FINER) for low, high in ends], grid)
+            rows = np.concatenate([rows, [finer, *self._parts(finer, *asked)]], axis=1)
+            rows = rows[:, np.argsort(rows[0])]
+        grid, value, added, delta = rows
+        found, least = self._found(grid, value, added, added.min()), float(added.min())
+        return grid, np.append(np.minimum.accumulate(found[::-1])[::-1], math.inf), least, delta
 
-    def _bounds(
-        self, at: Cells, relation: Relation, delta_of: DeltaOf | None, least: float | None = None
-    ) -> tuple[Cells, Cells]:
-        """The bound of each order by itself, and what the number of runs adds: any order's counts, the least of these
-        or one that is known."""
-        value, a, mean = self.job.divergence(at, relation, delta_of), at - 1.0, self.mean
+    def _parts(
+        self, at: Cells, relation: Relation, delta_of: DeltaOf | None, most: Cells | None = None
+    ) -> tuple[Cells, Cells, Cells]:
+        """The divergence of one run, what the number of runs adds, and delta, by which they add to each order.
+
+        `most`: delta is at most that, which is enough where it adds nothing.
+        """
+        value, a = self.job.divergence(at, relation, delta_of), at - 1.0
+        if self.eta is not None:
+            return value, (1.0 - 1.0 / at) * value - _log_share(self.eta, self.mean) / at, np.zeros(at.size)
+        assert delta_of is not None
+        delta = np.ones(at.size) if most is None else most.copy()
+        if (counts := self.mean * delta > 1e-14 * value).any():
+            delta[counts] = delta_of(self.job, np.log1p(1.0 / a[counts]), relation)
+        return value, value + self.mean * delta + math.log(self.mean) / a, delta
+
+    def _found(self, at: Cells, value: Cells, added: Cells, least: float) -> Cells:
+        """The bound of each order, of which any order's counts may be used: its own, or the least of all."""
         if self.eta is None:
-            assert delta_of is not None
-            delta = delta_of(self.job, np.log1p(1.0 / a), relation)
-            found = value + mean * delta + math.log(mean) / a
-            return found, found
-        added = (1.0 - 1.0 / at) * value - _log_share(self.eta, mean) / at
-        found = (
-            value
-            + (1.0 + self.eta) * (float(np.min(added)) if least is None else np.minimum(added, least))
-            + math.log(mean) / a
-        )
-        return found, added
+            return added
+        return np.asarray(value + (1.0 + self.eta) * np.minimum(added, least) + math.log(self.mean) / (at - 1.0))
 
 
 @lru_cache(maxsize=64)

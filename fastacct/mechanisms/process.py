@@ -202,16 +202,17 @@ class Process(Composed):
     def cells(self) -> Iterator[Cell]:
         """The mechanisms of every cell in plain numbers with their counts, equal ones merged, in an order of values."""
         for cell in range(prod(self._shape)):
-            counts = ((mechanism, np.broadcast_to(count, self._shape).flat[cell]) for mechanism, count in self)
-            merged = merge((mechanism.at(self._shape, cell), int(count)) for mechanism, count in counts if count > 0)
-            yield tuple(sorted(merged.items(), key=lambda item: item[0].place()))
+            one = merge(self._at(cell)) if self._shape else self._blocks
+            used = [(mechanism, int(count)) for mechanism, count in one.items() if count > 0]
+            yield tuple(sorted(used, key=lambda item: item[0].place()))
 
     def cell(self, index: int) -> Process:
         """One cell of the job, in plain numbers."""
-        return Process(
-            (mechanism.at(self._shape, index), int(np.broadcast_to(count, self._shape).flat[index]))
-            for mechanism, count in self
-        )
+        return Process(self._at(index))
+
+    def _at(self, cell: int) -> Iterator[tuple[Mechanism, int]]:
+        counts = ((mechanism, np.broadcast_to(count, self._shape).flat[cell]) for mechanism, count in self)
+        return ((mechanism.at(self._shape, cell), int(count)) for mechanism, count in counts)
 
     def alternatives(self, relation: Relation) -> list[Process]:
         """Processes of which one is run, whichever part of the data a record is in; more than a few stay one."""

@@ -56,6 +56,8 @@ _NAMED: Final = {
 _DASHES: Final = {**dict.fromkeys(RELATIONS, "-"), "add": "--"}
 _LEVEL: Final = 0.98
 """Of the last logarithm that a panel shows: curves that end below it are not drawn on."""
+_SEEN: Final = 1.003
+"""Times the logarithm of an upper bound: a shade to a lower bound beyond it can be seen."""
 _LETTERS: Final = 28
 """In a line of the legend of privacy curves."""
 
@@ -70,8 +72,8 @@ def privacy_curves(
 ) -> Figure:
     """Draw delta over epsilon: one colour per job, adding a record dashed, the certified interval shaded.
 
-    **Guarantee.** The lines are the certified upper bounds; the shade reaches down to the lower bounds and is rarely
-    visible.
+    **Guarantee.** The lines are the certified upper bounds.  A shade reaches down to the lower bounds: the true delta
+    is in it.  It is seen only where the two differ, and explained in the legend then.
 
     Parameters
     ----------
@@ -126,6 +128,8 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
     entries += [(RELATIONS[way], _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in relations]
     for label, dash, own in entries:
         axis.plot([], [], dash, color=own, linewidth=1.6, label=label)
+    if any(np.any(lower < _SEEN * upper) for lower, upper in bounds):
+        axis.fill_between([], [], [], color="black", alpha=0.2, linewidth=0, label="shaded: down to the lower bound")
     axis.set(xlim=(0.0, last), ylim=(floor, 0.0))
     name_axes(axis, "epsilon", "delta")
     from matplotlib.ticker import MaxNLocator
@@ -307,12 +311,14 @@ def tradeoff(
         told = wrapped(f"{name} ({most})" if thin else name, 2 * _LETTERS)
         axis.plot(fpr, found[: fpr.size], dash, color=color, linewidth=2.2, label=told)
         if thin:
-            axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
-        for at, tpr in zip(marks.tolist(), found[fpr.size :].tolist(), strict=True):
-            axis.plot([at], [tpr], "o", color=color, markersize=4)
-            note = f"{digits_up(100.0 * tpr, 3)} % at {100.0 * at:g} %"
+            corner = (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0)))  # where its two straight pieces meet
+            at = np.sort(np.append(fpr, np.clip(corner, smallest, 1.0)))
+            axis.plot(at, tpr_at_fpr(ApproxDP(epsilon, delta), at), color=color, linewidth=0.8)
+        for mark, tpr in zip(marks.tolist(), found[fpr.size :].tolist(), strict=True):
+            axis.plot([mark], [tpr], "o", color=color, markersize=4)
+            note = f"{digits_up(100.0 * tpr, 3)} % at {100.0 * mark:g} %"
             where: _Keywords = {"xytext": (-6, 5), "textcoords": "offset points", "ha": "right"}
-            notes.append(axis.annotate(note, (at, tpr), **where, fontsize=SMALL, color=color))
+            notes.append(axis.annotate(note, (mark, tpr), **where, fontsize=SMALL, color=color))
     axis.plot([smallest, 1.0], [smallest, 1.0], ":", color="grey", label="guessing")
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)

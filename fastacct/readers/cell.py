@@ -37,7 +37,7 @@ _COARSE: Final = 1e-3
 class Settings(NamedTuple):
     """Which rungs an accountant asks, and how."""
 
-    rungs: tuple[str, ...] = ("line", "pure", "twice", "unsampled", "losses", "divergences")
+    rungs: tuple[str, ...] = ("line", "pure", "twice", "losses", "divergences", "unsampled")
     tolerance: float | None = None
     """Of the grid alone; None: every reader of losses, the grid with its own tolerance."""
     spacing: float | None = None
@@ -65,11 +65,6 @@ class Side:
         return self.is_on_grid and any(part.is_apart for part in self._parts)
 
     @cached
-    def _released(self) -> Answers | None:
-        """Of a job that is one release which its pair itself reads."""
-        return self._used[0][0].one_release(self._direction) if [count for _, count in self._used] == [1] else None
-
-    @cached
     def _parts(self) -> list[Part]:
         used = ((pair.side(self._direction), count) for pair, count in self._used)
         return [Part(one.upper, one.lower, count, is_apart=one.is_apart) for one, count in used]
@@ -78,25 +73,24 @@ class Side:
     def _grid(self) -> Grid | Smoothed:
         asked = self._settings
         grid = Grid(self._parts, asked.tolerance or TOLERANCE, asked.spacing)
-        if asked.tolerance is None and asked.spacing is None and Smoothed.is_possible(self._parts, grid):
+        if asked.tolerance is None and Smoothed.is_possible(self._parts, grid):
             return Smoothed(self._parts, grid, TOLERANCE)
         return grid
 
     @cached
-    def coarse(self) -> Grid | None:
-        """A grid that takes little time, where losses are composed on one of its own tolerance."""
-        asked = self._settings
-        is_finer = asked.spacing is None and (asked.tolerance or TOLERANCE) <= 0.01 * _COARSE
-        return Grid(self._parts, _COARSE) if self.is_on_grid and is_finer else None
+    def _coarse(self) -> Grid:
+        """A grid that takes little time."""
+        return Grid(self._parts, _COARSE)
 
     @cached
     def _at_once(self) -> Answers | None:
         """The reader that needs no grid, if one takes these losses."""
-        if self._released:
-            return self._released
+        is_one = [count for _, count in self._used] == [1]
+        if is_one and (release := self._used[0][0].one_release(self._direction)):
+            return release
         if self._settings.spacing is None and (listed := Listed.of(self._parts)):
             return listed
-        if self._settings.tolerance is None and Single.is_possible(self._parts):
+        if is_one and self._settings.tolerance is None:
             return Single(self._parts[0])
         return None
 
@@ -119,10 +113,9 @@ class Side:
             total += count * pair.side(self._direction).lower.reached()
         return total - 4e-16 * (len(self._used) + 2.0) * abs(total)
 
-    def roughly(self, quantity: Literal["epsilon", "delta"], target: float, enough: float) -> float:
-        """An upper bound of the answer by a coarse grid, or where that is more than `enough` by the first one."""
-        upper = self.coarse.at_most(quantity, target) if self.coarse else math.inf
-        return upper if upper <= enough or not self.is_on_grid else self._grid.at_most(quantity, target)
+    def roughly(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
+        """An upper bound by a coarse grid, where losses are composed on a grid."""
+        return self._coarse.at_most(quantity, target) if self.is_on_grid else math.inf
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False) -> Found:
         """The answer; of sides that are apart the upper one alone takes about half of the time."""
@@ -138,7 +131,6 @@ class CellReader(Guarded):
     def __init__(self, line: Contour, index: int, settings: Settings, delta_of: DeltaOf) -> None:
         self._line, self._index, self.settings, self._delta_of = line, index, settings, delta_of
         self._job, self.relation = line.process, line.relation
-        self._read_before: tuple[tuple[bytes, What, bool], tuple[Reading, NDArray[np.bool_]]] | None = None
         self._guard()
 
     def _forget(self) -> None:
@@ -150,19 +142,13 @@ class CellReader(Guarded):
         return self._lock
 
     def read_line(self, target: Cells, what: What, *, only_upper: bool) -> tuple[Reading, NDArray[np.bool_]]:
-        """Bounds by the contour integrals, and where they are all that is known of the losses; the last ones are kept:
-        rungs of other jobs ask the same again, and a line that certifies nothing takes seconds."""
-        asked = target.tobytes(), what, only_upper
-        known = self._read_before  # another thread may put its own there
-        if known is None or known[0] != asked:
-            known = asked, self._line.read_cell(self._index, target, what, only_upper=only_upper)
-            self._read_before = known
-        reading, is_all = known[1]
-        return reading.take(np.ones(target.size, dtype=np.bool_)), is_all.copy()
+        """Bounds by the contour integrals, and where they are all that is known of the losses."""
+        return self._line.read_cell(self._index, target, what, only_upper=only_upper)
 
-    def of(self, job: Process, relation: Relation, *rungs: str) -> CellReader:
-        """Another job of plain numbers, asked on some rungs."""
-        return CellReader(self._line.of(job, relation), 0, Settings(rungs), self._delta_of)
+    def by_line(self, job: Process, relation: Relation, what: What, target: float) -> float:
+        """An upper bound of another job by its line."""
+        line = self._line.of(job.decompose(relation), relation)
+        return float(line.read_cell(0, np.array([target]), what, only_upper=True)[0].upper[0])
 
     @cached
     def process(self) -> Process:
@@ -183,8 +169,13 @@ class CellReader(Guarded):
     @cached
     def largest(self) -> float:
         """The sum of pure guarantees; inf where one is missing, and of Gaussians without noise: their epsilon is."""
-        gaussians = [mechanism.sampled_gaussian(self.relation) for mechanism, _ in self.table]
-        return math.inf if any(one and one.noise == 0.0 for one in gaussians) else self.renyi.pure_epsilon
+        return self.renyi.pure_epsilon if self.has_noise else math.inf
+
+    @cached
+    def has_noise(self) -> bool:
+        """Whether all sampled Gaussians have noise."""
+        gaussians = (mechanism.sampled_gaussian(self.relation) for mechanism, _ in self.table)
+        return not any(one and one.noise == 0.0 for one in gaussians)
 
     @cached
     def is_bound(self) -> bool:
@@ -198,21 +189,10 @@ class CellReader(Guarded):
         # a grid takes a tenth of a second for each, and divergences as much a kind
         return "line" in self.settings.rungs and self._line.components(self._index) > 40
 
-    @cached
-    @within_reach(False)
-    def is_apart(self) -> bool:
-        """Whether some losses are known from two sides alone: then divergences say no more."""
-        return not self.is_bound and any(side.is_apart for side in self._sides)
-
     @property
     def is_gaussian(self) -> bool:
         """Whether all losses are Gaussian mixtures, which the line has been asked for."""
-        return self.has_mixtures and "line" in self.settings.rungs
-
-    @property
-    def has_mixtures(self) -> bool:
-        """Whether all losses are Gaussian mixtures."""
-        return self._job.is_gaussian
+        return self._job.is_gaussian and "line" in self.settings.rungs
 
     @cached
     def pairs(self) -> list[tuple[Pair, int]]:
@@ -245,9 +225,9 @@ class CellReader(Guarded):
         """A loss that the job surely has, in some direction; -inf: none is known."""
         return max(side.reached() for side in self._sides)
 
-    def roughly(self, quantity: Literal["epsilon", "delta"], target: float, enough: float) -> float:
+    def roughly(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound by grids that take little time."""
-        return max(side.roughly(quantity, target, enough) for side in self._sides)
+        return max(side.roughly(quantity, target) for side in self._sides)
 
     def larger(
         self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False
@@ -255,7 +235,7 @@ class CellReader(Guarded):
         """Bounds of the larger direction by losses, and what reads it."""
         least, upper, name = -math.inf, -math.inf, ""
         for side in self._sides:
-            if least > -math.inf and side.roughly(quantity, target, least) <= least:
+            if least > -math.inf and side.roughly(quantity, target) <= least:
                 continue  # it is not the larger one
             found = side.ask(quantity, target, only_upper=only_upper)
             if found.upper > upper:

@@ -262,7 +262,7 @@ def _points(job: CellJob, target: Cells, what: Quantity) -> tuple[Cells, NDArray
     """Targets in increasing order, and which is whose.  Deltas of both bounds of an epsilon that hardly differ are one
     target, their middle: then also how far both are from it, in logarithms."""
     if what != EPSILON or job.data is not _NO_DATA:
-        return *np.unique(target, return_inverse=True), None
+        return (points := np.array(sorted({*target.ravel().tolist()}))), np.searchsorted(points, target), None
     middle = np.sqrt(target[0]) * np.sqrt(target[1])
     with np.errstate(divide="ignore", invalid="ignore"):
         off = np.abs(np.log(target / middle)).max(axis=0) + 4.0 * ROUNDING

@@ -1,8 +1,7 @@
 """The contour reader: jobs of Gaussian mixtures and of losses that are data, by the compiled contour integrals.
 
 A cell with one sampled Gaussian is a cell of the vectorised kernel; every other cell is one call of the kernel for
-heterogeneous jobs.  Mixtures are merged and sorted per cell, so that a cell of an array job, the same job in plain
-numbers and any other spelling of it give the same bits.
+heterogeneous jobs, with its mixtures in the order of `cell_job`.
 """
 
 from __future__ import annotations
@@ -48,23 +47,22 @@ class Contour:
     def __init__(self, process: Process, relation: Relation) -> None:
         self.shape = process.shape
         self.directions = kernel_directions(relation)
-        self.is_mirrored = relation == "replace_one"
-        """Both directions are one."""
+        self.is_mirrored = relation == "replace_one"  # both directions are one
         self.relation = relation
         self.process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
+        self._last: tuple[object, Reading, NDArray[np.bool_]] = None, Reading.empty(0), np.ones(0, np.bool_)
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether all losses are Gaussian mixtures."""
+        """Whether all losses are Gaussian mixtures; asked late, since a run's mechanisms are built for it."""
         return self.process.is_gaussian
 
     @cached
     def is_symmetric(self) -> bool:
         """Whether both directions are one because each loss is its own mirror image."""
-        if self._columns is not None:
-            return False
-        return all(job.is_mirrored and job.is_plain for job in map(self._job, range(math.prod(self.shape))))
+        jobs = map(self._job, range(math.prod(self.shape)))
+        return self._columns is None and all(job.is_mirrored and job.is_plain for job in jobs)
 
     @classmethod
     def of(cls, process: Process, relation: Relation) -> Contour:
@@ -73,8 +71,7 @@ class Contour:
         return kept.get(relation) or kept.setdefault(relation, cls(process, relation))
 
     def lattice(self, cell: int, way: Directions) -> tuple[float, float, float]:
-        """The least sum of losses, by how much it may be off, and the distance that divides all others from it; 0 if
-        none is known."""
+        """The least sum of losses, by how much it may be off, and what divides all others from it; 0 if not known."""
         if self.is_gaussian or (way == BOTH and not self._job(cell).is_mirrored):
             return 0.0, 0.0, 0.0
         least, off = self._job(cell).least
@@ -104,11 +101,14 @@ class Contour:
     ) -> tuple[Reading, NDArray[np.bool_]]:
         """Bounds of one cell, of all its directions or of one, and where they are all that is known of its losses; an
         error where some are neither mixtures nor data.  only_upper: of two pairs the one above alone."""
-        _kernels.begin()
-        try:
-            return self._read(cell, target, what, self.directions if way is None else way, only_upper and self.is_apart)
-        finally:
-            _kernels.end()
+        ways, asked = self.directions if way is None else way, (cell, target.tobytes(), what, only_upper, way)
+        if (found := self._last)[0] != asked:  # other rungs ask the same again; another thread may put its own there
+            _kernels.begin()
+            try:
+                self._last = found = asked, *self._read(cell, target, what, ways, only_upper and self.is_apart)
+            finally:
+                _kernels.end()
+        return found[1].take(np.arange(target.size)), found[2].copy()
 
     def _read(
         self, cell: int, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False

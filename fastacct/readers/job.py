@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
@@ -17,12 +18,14 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
 from fastacct.readers.cell_job import read_run
 from fastacct.readers.contour import Contour, kernel_directions
-from fastacct.readers.ladder import WHAT, Step, climb
-from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading, status_within
+from fastacct.readers.ladder import WHAT, Step, climb, status_of_answer
+from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading
 from fastacct.readers.reach import within_reach
 
 EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
+QUICKLY: Final = Settings(rungs=("line", "pure"))
+ROUGHLY: Final = Settings(rungs=("line", "pure", "coarse"))
 
 
 class Ask(NamedTuple):
@@ -35,8 +38,6 @@ class Ask(NamedTuple):
     relation: Relation = "add_remove"
     threads: int = 1
     only_upper: bool = False
-    enough: Cells = np.array(-math.inf)
-    """Of each target: an upper bound that is at most this need not be narrower."""
 
 
 def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
@@ -55,7 +56,7 @@ def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
     else:
         bounds = by_cells(whole, mine, settings)
     if job.tight:
-        return bounds if job.sampled(ask.relation) else _or_alike(job, ask, bounds)
+        return _or_alike(job, ask, bounds)
     if not whole.is_gaussian:  # the divergences of the mechanisms themselves may say more
         other = by_cells(job, mine, DIVERGENCES)
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
@@ -75,8 +76,7 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     nearly = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)  # the lower end is far below the upper one
     known = exact(part, ask) if has_several else by_cells(whole, ask, nearly)
     lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(known.lower), np.ravel(bounds.upper)))
-    status = status_within(lower, upper, WHAT[ask.quantity])
-    return Bounds(lower, upper, np.where(bounds.status == Status.NOT_MET, bounds.status, status))
+    return Bounds(lower, upper, status_of_answer(ask.quantity, lower, upper))
 
 
 def others_alike(job: Process, relation: Relation) -> Process:
@@ -93,44 +93,22 @@ def _or_alike(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
 
 
 def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
-    """The largest of several jobs.  Of most it costs little to know that another one is larger.
+    """The largest of several jobs; of most it costs little to know that another one is larger.
 
     Each target by itself, so that its bits do not depend on the others.
     """
-    size, target = math.prod(ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
-    quick = (by_cells(job, ask._replace(enough=np.array(math.inf))) for job in jobs)
-    each = [[np.array(x).reshape(size) for x in found] for found in quick]
-    lower, upper, status = (np.stack(x) for x in zip(*each, strict=True))
+    first = [by_cells(job, ask, QUICKLY) for job in jobs]
+    lower, upper, status = (np.stack([np.ravel(found[i]) for found in first]) for i in range(3))
     is_final = status == Status.TIGHT
-    known = lower if is_lower else np.where(is_final, upper, -math.inf)
-    least = np.maximum(np.broadcast_to(ask.enough, ask.shape).ravel(), known.max(axis=0))
-    for i in range(size):
-        for k in np.argsort(-upper[:, i], kind="stable").tolist():
-            if upper[k, i] > least[i] and not is_final[k, i]:
-                found = by_cells(jobs[k], ask._replace(target=target[i], shape=(), enough=least[i]))
-                lower[k, i], upper[k, i], status[k, i] = found
-                least[i] = max(least[i], found.lower if is_lower else found.upper)
-    code = np.where(upper == upper.max(axis=0), status, Status.NOT_MET).min(axis=0)
-    low, high = lower.max(axis=0), upper.max(axis=0)
-    code = np.where(code == Status.NOT_MET, code, status_within(low, high, WHAT[ask.quantity]))
-    return Bounds(*(x.reshape(ask.shape) for x in (low, high, code.astype(np.uint8))))
-
-
-def falling(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
-    """Bounds of one call: where an upper one is not tight, that of a harder target of the same cell holds, too.
-
-    Delta falls with epsilon, and epsilon with delta, but rungs that give up at different targets may not.
-    """
-    loose = (bounds.status != Status.TIGHT).ravel()
-    if not loose.any() or math.prod(job.shape) == loose.size:
-        return bounds
-    lower, upper, status = (np.array(x).ravel() for x in bounds)
-    for mine in _cells(job, ask, loose):
-        best = np.minimum.accumulate(upper[mine])
-        at = mine[(best < upper[mine]) & loose[mine]]
-        upper[mine] = np.where(loose[mine], best, upper[mine])
-        lower[at], status[at] = np.minimum(lower[at], upper[at]), Status.LOOSE
-    return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
+    for i, target in enumerate(np.broadcast_to(ask.target, ask.shape).ravel()):
+        asked = ask._replace(target=np.array(target), shape=())
+        for k, settings in itertools.product(np.argsort(-upper[:, i], kind="stable").tolist(), (ROUGHLY, EXACTLY)):
+            known = lower[:, i] if is_lower else upper[is_final[:, i], i]
+            if not is_final[k, i] and upper[k, i] > known.max(initial=-math.inf):
+                lower[k, i], upper[k, i], _ = by_cells(jobs[k], asked, settings)
+                is_final[k, i] = settings == EXACTLY
+    low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
+    return Bounds(low, high, status_of_answer(ask.quantity, low, high))
 
 
 def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
@@ -217,15 +195,21 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds
         if not where.any():
             return begun
         process = process.decompose(ask.relation)
-    target, enough = (np.broadcast_to(column, ask.shape).ravel() for column in (ask.target, ask.enough))
+    target = np.broadcast_to(ask.target, ask.shape).ravel()
     pieces = _cells(process, ask, where)
     owner = owners(process.shape, ask.shape)
 
     def work(start: int, _: int) -> int:
-        at = pieces[start] if begun is None else pieces[start][where[pieces[start]]]
+        mine = pieces[start]
+        at = mine[where[mine]]
         known = None if begun is None or ask.only_upper else out.take(at)
         cell = _reader(process, int(owner[at[0]]), ask.relation, settings)
-        out.put(at, climb(cell, ask.quantity, target[at], enough[at], only_upper=ask.only_upper, begun=known))
+        out.put(at, climb(cell, ask.quantity, target[at], only_upper=ask.only_upper, begun=known))
+        # what is not tight is at most what a harder target of the call has
+        least = np.minimum.accumulate(out.upper[mine])
+        beaten = (least < out.upper[mine]) & (out.status[mine] != Status.TIGHT)
+        at, least = mine[beaten], least[beaten]
+        out.put(at, Reading(np.minimum(out.lower[at], least), least, np.full(at.size, Status.LOOSE, dtype=np.uint8)))
         return start + 1
 
     in_pieces(len(pieces), ask.threads, work)
@@ -249,8 +233,8 @@ def explained(job: Process, ask: Ask, settings: Settings) -> list[Step]:
 
 
 def _trace(job: Process, ask: Ask, settings: Settings, steps: list[Step]) -> None:
-    target, none = ask.target.reshape(1), np.array([-math.inf])
-    climb(_reader(job, 0, ask.relation, settings), ask.quantity, target, none, only_upper=ask.only_upper, trace=steps)
+    cell = _reader(job, 0, ask.relation, settings)
+    climb(cell, ask.quantity, ask.target.reshape(1), only_upper=ask.only_upper, trace=steps)
 
 
 def _reader(process: Process, index: int, relation: Relation, settings: Settings) -> CellReader:
@@ -288,7 +272,7 @@ def roughly(quantity: Literal["epsilon", "delta"], job: Process, target: float, 
     for one in whole.alternatives(relation) if has_several else [whole]:
         cell = _reader(one, 0, relation, EXACTLY)
         with cell.lock:
-            most = max(most, cell.roughly(quantity, target, math.inf))
+            most = max(most, cell.roughly(quantity, target))
     return most
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
@@ -15,28 +16,23 @@ from numpy.typing import NDArray
 
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, meet
 from fastacct.core.inputs import Cells, Codes
-from fastacct.core.relations import Relation
 from fastacct.losses.loss import OutOfReachError
-from fastacct.mechanisms.process import Process
 from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, LOG_DELTA, TOP, Reading, delta_from, status_within
 
 if TYPE_CHECKING:
     from fastacct.readers.cell import CellReader, Quantity
 
 WHAT: Final = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
-_WIDE: Final = 1e-3
-"""Relative width above which divergences may say more than losses, and losses more than the line of mixtures."""
 TRIVIAL: Final = {quantity: BOTTOM[what] for quantity, what in WHAT.items()}
 """What says nothing from below."""
 
 
 class Question(NamedTuple):
-    """What a rung is asked: a quantity at targets, of which some upper bounds are known, and `enough`."""
+    """What a rung is asked: a quantity at targets, of which some upper bounds are known."""
 
     quantity: Quantity
     target: Cells
     upper: Cells
-    enough: Cells
     only_upper: bool
 
 
@@ -51,12 +47,10 @@ class Said(NamedTuple):
 
 
 class Rung(NamedTuple):
-    """One way to bounds, and above which relative width of the interval it is asked; inf: where nothing is known."""
+    """One way to bounds, and above which relative width of the interval it is asked."""
 
     ask: Callable[[CellReader, Question], Said]
     width: float
-    of_mixtures: float
-    """The same for Gaussian mixtures."""
 
 
 class Step(NamedTuple):
@@ -77,7 +71,6 @@ class _One(NamedTuple):
     quantity: _Asked
     target: float
     upper: float
-    enough: float
     only_upper: bool
 
 
@@ -85,13 +78,13 @@ def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callab
     """A rung that is asked one target at a time; it refuses where it refuses all of them."""
 
     def every(cell: CellReader, question: Question) -> Said:
-        quantity, target, upper, enough, only_upper = question
+        quantity, target, upper, only_upper = question
         is_delta, asked = quantity == "delta", _ASKED[quantity]
         low, high = _trivial(asked, target.size)
         if is_delta:
-            upper, enough = (np.log(np.maximum(ends, 5e-324)) for ends in (upper, enough))
+            upper = np.log(np.maximum(upper, 5e-324))
         name, why = "", None
-        for i, each in enumerate(zip(target.tolist(), upper.tolist(), enough.tolist(), strict=True)):
+        for i, each in enumerate(zip(target.tolist(), upper.tolist(), strict=True)):
             try:
                 with cell.lock:
                     low[i], high[i], name = ask(cell, _One(asked, *each, only_upper))
@@ -101,7 +94,7 @@ def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callab
             raise why
         if is_delta:
             low, high = delta_from(low, high)
-        return Said(low, high, _status(quantity, low, high), name, np.zeros(low.size, dtype=np.bool_))
+        return Said(low, high, status_of_answer(quantity, low, high), name, np.zeros(low.size, dtype=np.bool_))
 
     return every
 
@@ -111,7 +104,7 @@ def _trivial(quantity: Quantity, size: int) -> tuple[Cells, Cells]:
     return np.full(size, TRIVIAL[quantity]), np.full(size, TOP[WHAT[quantity]])
 
 
-def _status(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
+def status_of_answer(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
     """Codes of intervals."""
     within = status_within(lower, upper, WHAT[quantity])
     return np.where(upper >= TOP[WHAT[quantity]], Status.NOT_MET, within).astype(np.uint8)
@@ -141,27 +134,19 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """The line of the job without its samples, which is never more private."""
-    whole = cell.process.unsampled()
-    if whole.decompose(cell.relation) == cell.process:
+    if one.upper < TOP[WHAT[one.quantity]] and not cell.is_gaussian:
+        raise OutOfReachError("of what are no mixtures it is asked where nothing is known")
+    if (whole := cell.process.unsampled()) == cell.process:
         raise OutOfReachError("nothing is sampled")
-    return TRIVIAL[one.quantity], _upper(cell, whole, cell.relation, one.quantity, one.target), "without samples"
-
-
-def _upper(cell: CellReader, whole: Process, relation: Relation, quantity: Quantity, target: float) -> float:
-    """An upper bound of another job by its line, or by that of its Gaussians without samples."""
-    other = cell.of(whole.decompose(relation), relation, "line", "unsampled")
-    return float(climb(other, quantity, np.array([target]), np.array([-math.inf]), only_upper=True).upper[0])
+    return TRIVIAL[one.quantity], cell.by_line(whole, cell.relation, WHAT[one.quantity], one.target), "without samples"
 
 
 @_each
 def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """A record that is replaced is removed, and another one added: delta(2 e) <= (1 + exp(e)) delta'(e)."""
-    if not cell.has_mixtures or cell.relation != "replace_one":
+    if not cell.process.is_gaussian or cell.relation != "replace_one":
         raise OutOfReachError("no record is replaced in a mixture")
-
-    def read(at: float) -> float:
-        return _upper(cell, cell.process, "add_remove", one.quantity, at)
-
+    read = partial(cell.by_line, cell.process, "add_remove", WHAT[one.quantity])
     half = read(0.5 * one.target)
     if one.quantity == "log_delta":
         upper = half + float(np.logaddexp(0.0, 0.5 * one.target))
@@ -177,10 +162,8 @@ def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Sums of losses, listed or on a grid: the larger direction."""
-    _refuse_mixtures(cell, one)
-    # sums of mixtures take seconds there, and say little more than divergences
-    if cell.is_gaussian and one.quantity == "log_delta" and one.upper < -575.0:
-        raise OutOfReachError("no grid tells so little from nothing")
+    if cell.is_gaussian and [count for _, count in cell.table] != [1]:
+        raise OutOfReachError("the line of mixtures says more, or sooner")
     if one.quantity == "epsilon":
         if cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
             raise OutOfReachError("no grid comes near the largest loss")
@@ -199,26 +182,19 @@ def _log_above(delta: float) -> float:
     return min(math.log(delta) * (1.0 - 4e-16) + 4e-16, 0.0) if delta > 0.0 else -math.inf
 
 
-def _refuse_mixtures(cell: CellReader, one: _One) -> None:
-    """The line says more of mixtures, or other rungs nothing for long."""
-    # divergences of mixtures cost up to a second a kind
-    if cell.is_gaussian and (cell.relation != "replace_one" or len(cell.table) > 8):
-        raise OutOfReachError("the line of mixtures says more, or sooner")
-
-
 @_each
-def _quick(cell: CellReader, one: _One) -> tuple[float, float, str]:
+def _coarse(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Grids that take little time, from above."""
     if one.quantity == "epsilon":
-        return 0.0, cell.roughly("epsilon", one.target, one.enough), "coarse grid"
-    return -math.inf, _log_above(cell.roughly("delta", one.target, math.exp(min(one.enough, 0.0)))), "coarse grid"
+        return 0.0, cell.roughly("epsilon", one.target), "coarse grid"
+    return -math.inf, _log_above(cell.roughly("delta", one.target)), "coarse grid"
 
 
 @_each
 def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Divergences at the best order."""
-    if len(cell.table) < 2 or not cell.process.sampled(cell.relation):  # the line of one has asked them
-        _refuse_mixtures(cell, one)
+    if cell.is_gaussian and not cell.has_noise:
+        raise OutOfReachError("a Gaussian without noise has an infinite epsilon")
     if one.quantity == "epsilon":
         upper = cell.renyi.epsilon(one.target, one.upper)
     else:
@@ -236,76 +212,62 @@ def log_below(largest: float, epsilon: float) -> float:
 
 
 LADDER: Final = {
-    "line": Rung(_line, TIGHT_WIDTH, TIGHT_WIDTH),
-    "pure": Rung(_pure, TIGHT_WIDTH, TIGHT_WIDTH),
-    "twice": Rung(_twice, math.inf, TIGHT_WIDTH),
-    "unsampled": Rung(_unsampled, math.inf, TIGHT_WIDTH),
-    "losses": Rung(_losses, TIGHT_WIDTH, _WIDE),
-    "divergences": Rung(_divergences, _WIDE, _WIDE),
-    "quick": Rung(_quick, TIGHT_WIDTH, TIGHT_WIDTH),
+    "line": Rung(_line, TIGHT_WIDTH),
+    "pure": Rung(_pure, TIGHT_WIDTH),
+    "twice": Rung(_twice, TIGHT_WIDTH),
+    "losses": Rung(_losses, TIGHT_WIDTH),
+    "divergences": Rung(_divergences, 1e-3),
+    "unsampled": Rung(_unsampled, 1e-3),
+    "coarse": Rung(_coarse, 1e-3),
 }
-_CHEAPEST: Final = ("line", "pure", "divergences", "quick", "twice", "unsampled", "losses")
-"""The order in which an upper bound that is small enough is found soonest."""
 
 
 def climb(
     cell: CellReader,
     quantity: Quantity,
     target: Cells,
-    enough: Cells,
     *,
     only_upper: bool = False,
     begun: Reading | None = None,
     trace: list[Step] | None = None,
 ) -> Reading:
-    """Bounds at some targets, rung by rung, wider ones where the upper one is at most `enough`.
+    """Bounds at some targets, rung by rung.
 
     `begun` is what the line says, where it has been asked for all cells at once; `trace` takes the rungs of one target.
     """
     low, high = _trivial(quantity, target.size)
     high[target >= (1.0 if quantity == "epsilon" else np.inf)] = TRIVIAL[quantity]
-    out = begun or Reading(low, high, _status(quantity, low, high))
+    out = begun or Reading(low, high, status_of_answer(quantity, low, high))
     steps = [] if trace is None else trace
-    is_open, rungs, lost = out.status != Status.TIGHT, cell.settings.rungs, np.zeros(target.size, dtype=np.bool_)
-    for name in (one for one in _CHEAPEST if one in (*rungs, "quick")) if (enough > TRIVIAL[quantity]).any() else rungs:
+    is_open = out.status != Status.TIGHT
+    for name in cell.settings.rungs:
         nothing_yet = out.upper >= TOP[WHAT[quantity]]
-        is_open &= (out.lower < TOP[WHAT[quantity]]) & (nothing_yet | (out.upper > enough))  # infinite ones are final
+        is_open &= out.lower < TOP[WHAT[quantity]]  # infinite ones are final
         if not is_open.any():
             break
-        is_asked = nothing_yet if nothing_yet.all() else nothing_yet | _is_wide(cell, name, quantity, out, lost)
-        at = np.flatnonzero(is_open & is_asked)
+        at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out)))
         if not at.size or (begun and name == "line"):
             continue
         before = out.upper[at]
-        lost[at] = name == "losses"
         try:
-            said = LADDER[name].ask(cell, Question(quantity, target[at], before, enough[at], only_upper))
+            said = LADDER[name].ask(cell, Question(quantity, target[at], before, only_upper))
         except OutOfReachError as why:
             steps.append(Step(name, str(why), counts=False))
             continue
         _meet(cell, quantity, out, at, said)
         is_open[at] &= ~said.is_final
-        lost[at] &= said.upper >= TOP[WHAT[quantity]]
         bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
         steps.append(Step(said.name, bounds, counts=bool(out.upper[at[0]] < before[0])))
     return out
 
 
-def _is_wide(
-    cell: CellReader, name: str, quantity: Quantity, out: Reading, lost: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Where intervals are so wide that a rung may say more; `lost`: where losses were asked, and say nothing."""
-    rung, (low, high, _) = LADDER[name], out
-    is_summed = cell.is_gaussian and (name != "losses" or [count for _, count in cell.table] != [1])
-    least = np.full(low.size, rung.of_mixtures if is_summed else rung.width)
-    is_dear = name in ("losses", "divergences") and cell.is_dear
-    if is_dear:
-        least[...] = math.inf
-    elif name == "divergences" and cell.is_apart:
-        least[~lost] = 0.5  # what two distributions are apart, divergences do not lessen, if they are near at all
+def _is_wide(cell: CellReader, name: str, quantity: Quantity, out: Reading) -> NDArray[np.bool_]:
+    """Where intervals are so wide that a rung may say more."""
+    if name in ("losses", "divergences") and cell.is_dear:
+        return np.zeros(out.upper.size, dtype=np.bool_)
+    low, high, _ = out
     with np.errstate(invalid="ignore"):
-        wide = high - low > (least if quantity == "log_delta" else least * np.where(high > 0.0, high, 1.0))
-    return np.asarray(wide)
+        return np.asarray(high - low > LADDER[name].width * (1.0 if quantity == "log_delta" else np.maximum(high, 0.0)))
 
 
 def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.intp], said: Said) -> None:
@@ -315,7 +277,7 @@ def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.int
         lower, upper = meet(np.maximum(before.lower, said.lower), said.upper, before.upper)
     else:
         lower, upper = np.full(at.size, TRIVIAL[quantity]), np.minimum(said.upper, before.upper)
-    status = _status(quantity, lower, upper)
+    status = status_of_answer(quantity, lower, upper)
     if said.name == "contour":
         status = np.where((lower == said.lower) & (upper == said.upper), said.status, status)
     else:

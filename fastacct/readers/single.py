@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import ROUNDING
 from fastacct.core.rounding import sum_of
 from fastacct.core.search import crossing
-from fastacct.losses.loss import LEAST_TAIL, Bracket, Loss, Part
+from fastacct.losses.loss import LEAST_TAIL, Bracket, Loss
 
 
 class Single:
@@ -29,11 +28,6 @@ class Single:
         """Bounds of the smallest epsilon >= 0 with this delta."""
         lower, upper = _epsilon(self._bracket.lower, delta, False), _epsilon(self._bracket.upper, delta, True)
         return judged(lower, upper, math.inf)
-
-    @staticmethod
-    def is_possible(parts: Sequence[Part]) -> bool:
-        """Whether there is one release."""
-        return len(parts) == parts[0].count == 1
 
 
 def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:

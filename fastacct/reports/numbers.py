@@ -29,7 +29,7 @@ FPR: Final = (0.001, 0.01)
 SHUFFLED: Final = "batches of shuffled data, as in most loaders (a record is told from an empty one)"
 POISSON: Final = "Poisson batches: every step draws each record by itself (a record is added or removed)"
 REPLACED: Final = "the same job (a record is told from another one in its place)"
-KNOWN: Final = "it becomes known which record is in which batch"
+KNOWN: Final = "the batches that draw a record become known (counted as if every batch drew it)"
 _MEMBERS: Final = (0.01, 0.1, 0.5)
 _GROUPS: Final = (2, 5)
 _CHANGES: Final = (
@@ -159,6 +159,7 @@ def mechanism_in_words(text: str) -> str:
     text = text.replace(".poisson(", ", on Poisson samples (")
     text = re.sub(r"\.([a-z_]+)\(", lambda batch: f", {batch[1].replace('_', ' ')} (", text)
     text = re.sub(r"\b([A-Z]\w+)\(", lambda kind: re.sub("(?<=[a-z])(?=[A-Z])", " ", kind[1]) + " mechanism (", text)
+    text = text.replace(" And ", "-and-")
     text = re.sub(r"\b[a-z]\w*=", lambda name: name[0][:-1].replace("_", " ") + " ", text)
     return re.sub(r"(?<=\d)\.0(?![\w.])", "", text)
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fastacct.core.relations import RELATIONS
-from fastacct.core.rounding import digits_down, digits_up
+from fastacct.core.rounding import digits_down
 from fastacct.reports.numbers import KNOWN, REPLACED, SHUFFLED, Numbers, mechanism_in_words
+from fastacct.reports.shown import DIGITS, at_most, of_100, percent, power
 
 WEAK: Final = 0.9
 """A true-positive rate at 1 % false positives above which a guarantee protects no single record."""
@@ -16,11 +17,10 @@ HALF: Final = 0.5
 """The same, above which a guarantee is weak."""
 LARGE_DELTA: Final = 0.1
 """Over the number of records: delta should be no larger."""
-_DIGITS: Final = 3
+ADDRESS: Final = "https://github.com/fastacct/fastacct"
 _FACTOR: Final = 100.0
 _SECRET_SIZES: Final = ("poisson", "truncated", "cyclic", "allocation")
 """Samplers of which the number of records in a batch is not public."""
-_RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _RELATIONS: Final = {**RELATIONS, "zero_out": "replacing one record by an empty one"}
 _FIELDS: Final = {
     "subject": "what is released",
@@ -39,35 +39,6 @@ class Section(NamedTuple):
     sentences: tuple[str, ...]
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-
-
-# -- numbers in words ------------------------------------------------------------------------------------------------
-
-
-def percent(share: float) -> str:
-    """A share, rounded up."""
-    return f"{digits_up(100.0 * share, _DIGITS)} %"
-
-
-def power(number: float) -> str:
-    """A number as a person writes it, rounded up: 0.01, and 10⁻⁵ below a thousandth."""
-    rounded = digits_up(number, _DIGITS)
-    rounded = rounded if number >= 1e-3 or number == 0.0 else f"{float(rounded):.{_DIGITS - 1}e}"
-    digits, _, exponent = rounded.partition("e")
-    digits = digits.rstrip("0").rstrip(".") if exponent else digits
-    raised = f"10{str(int(exponent)).translate(_RAISED)}" if exponent else ""
-    return digits if not exponent else raised if digits == "1" else f"{digits} × {raised}"
-
-
-def at_most(epsilon: float) -> str:
-    """An epsilon, rounded up; a large one in whole numbers."""
-    if 1000.0 <= epsilon < 1e6:
-        return f"{math.ceil(epsilon):,}"
-    return digits_up(epsilon, _DIGITS) if epsilon < math.inf else "none is proved"
-
-
-def _of_100(share: float) -> str:
-    return f"{digits_up(100.0 * share, _DIGITS)} of 100"
 
 
 def _proved(share: float, where: str) -> str:
@@ -163,7 +134,7 @@ def is_between(n: Numbers) -> str:
         return f"{at_most(n['epsilon'])} (rounded up; both proved ends agree to a millionth)"
     if low == 0.0 < n["epsilon"]:
         return f"at most {at_most(n['epsilon'])}"
-    below = f"{math.floor(low):,}" if 1000.0 <= low < 1e6 else digits_down(low, _DIGITS)
+    below = f"{math.floor(low):,}" if 1000.0 <= low < 1e6 else digits_down(low, DIGITS)
     return f"between {below} and {at_most(n['epsilon'])}"
 
 
@@ -212,9 +183,26 @@ def sections_of(n: Numbers) -> Iterator[Section]:
         pairs = tuple((power(delta), at_most(e)) for delta, e in n["epsilon_at"].items())
         yield Section("The same guarantee with other δ", (told,), ("δ", "ε at most"), pairs)
     yield _in_terms_of_nist(n)
-    told = f"By the software fastacct {n['fastacct_version']}, from what was run:"
-    job = (f"{count} times {mechanism}" for count, mechanism in n["job"])
-    yield Section("How it was computed", (told, *job))
+    yield Section("How it was computed", (*mechanisms(n), *_again(n)))
+
+
+def mechanisms(n: Numbers) -> Iterator[str]:
+    """What computed the numbers, and from what."""
+    yield f"Computed by the software fastacct {n['fastacct_version']} ({ADDRESS}), from what was run:"
+    yield from (f"{count} times {mechanism}" for count, mechanism in n["job"])
+
+
+def _again(n: Numbers) -> Iterator[str]:
+    """How a reader checks the number."""
+    yield (
+        f"To compute it again: fastacct.epsilon(job, delta={n['delta']!r}, neighbors={n['neighbors']!r}) in Python, "
+        f"where job adds up what is listed: {ADDRESS}/blob/main/docs/howto/pipeline.md."
+    )
+    if "certificate" not in n and n["epsilon"] < math.inf:
+        yield (
+            "To check it without this library: ask its author for a certificate (certificate=True of fastacct.report). "
+            f"Most jobs have one: {ADDRESS}/blob/main/docs/certificates.md."
+        )
 
 
 def _about(n: Numbers) -> Section:
@@ -238,20 +226,20 @@ def _plain_words(n: Numbers) -> Iterator[str]:
         yield (
             "Someone who sees everything that was released tries to tell which records were used. If they wrongly "
             "suspect 1 of 100 records that were not used, on average they recognize at most "
-            f"{_of_100(tpr)} that were. Blind guessing recognizes 1 of 100."
+            f"{of_100(tpr)} that were. Blind guessing recognizes 1 of 100."
         )
     else:
         yield "Someone who sees what was released may recognize every record that was used."
     if replaced := n["what_if"].get(REPLACED):
         yield (
-            "An attacker who knows that a record has one of two values tells the right one on average for at most "
-            f"{_of_100(replaced[1])} records, if the wrong value is named for 1 of 100."
+            "Or someone knows that a record has one of two values, A or B. If they wrongly say A of 1 of 100 records "
+            f"that have B, on average they say it of at most {of_100(replaced[1])} that have A."
         )
     whole = f"one of the {records:,.0f} rows" if unit == "row" and records else f"one {unit}"
     several = f"A record is {whole} of the data."
     if n["groups"]:
         size, (_, more) = next(reversed(n["groups"].items()))
-        known = f"on average at most {_of_100(more)} are recognized, if 1 of 100 that were not used is suspected"
+        known = f"on average at most {of_100(more)} are recognized, if 1 of 100 that were not used is suspected"
         yield f"{several} Of {owners(n)} {size} records, {known}."
     else:
         yield f"{several} {'A person with several' if unit == 'row' else 'A group of'} records is protected less."
@@ -317,11 +305,18 @@ def _assumed(n: Numbers) -> Section:
     else:
         limited = "A record changes each released sum or count by at most the sensitivity that its noise is scaled to."
         rows.append((limited, "Nothing is promised."))
+    if bounded := ", ".join(n["bounded"]):
+        rows.append(
+            (
+                f"The numbers that are listed of {bounded} hold for data sets that differ in this way.",
+                "Nothing is promised.",
+            )
+        )
     if (unit := unit_of(n)) != "row":
         all_of = f"All that belongs to one {unit} is one record: drawn together, and limited together."
         rows.append((all_of, f"A {unit} is protected less, as one with several records."))
     if KNOWN in what_if:
-        drawn = "" if n["is_run"] else ", and batches are drawn as listed under How it was computed"
+        drawn = "" if n["is_run"] else ", and batches are drawn as the list of mechanisms says"
         rows.append((f"Who is in which batch stays secret{drawn}.", _proved(what_if[KNOWN][1], "Where it is known")))
     secret = "Noise is random, drawn anew each time, and stays secret; so does the seed of the random numbers."
     rows.append((secret, "Nothing is promised: who knows the seed can take the noise away."))
@@ -346,7 +341,7 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
         check = "`fastacct verify FILE`, or fastacct/certificate/checker.py, which needs python-flint alone"
         yield f"Ask its author for the certificate, a JSON file (SHA-256 {known['sha256']}). Check it with {check}."
     if found := n.get("audit"):
-        shown = f"shown by an audit: at least {digits_down(found['shown'], _DIGITS)} ({_confidence(n)})"
+        shown = f"shown by an audit: at least {digits_down(found['shown'], DIGITS)} ({_confidence(n)})"
         end = f"the guarantee is {'' if found['refuted'] else 'not '}refuted"
         yield f"Proved: at most {at_most(n['epsilon'])}; {shown}; {end}."
     yield "Smaller ε is safer, and 0 is no change at all. δ allows for outcomes so rare that ε need not hold for them."
@@ -387,6 +382,6 @@ def _in_terms_of_nist(n: Numbers) -> Section:
     )
     source = (
         "Terms of NIST SP 800-226 of March 2025, Guidelines for Evaluating Differential Privacy Guarantees, "
-        "doi.org/10.6028/NIST.SP.800-226. This is no assessment by NIST."
+        "https://doi.org/10.6028/NIST.SP.800-226. This is no assessment by NIST."
     )
     return Section("In the terms of NIST SP 800-226", (source,), ("term", "this report"), rows)

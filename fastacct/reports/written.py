@@ -32,18 +32,17 @@ from fastacct.plot.figures import spread
 from fastacct.reports.numbers import FPR, Numbers, numbers_of, run_in_words
 from fastacct.reports.sections import (
     Section,
-    at_most,
     differ,
     is_between,
     meaning,
+    mechanisms,
     owners,
-    percent,
-    power,
     released,
     sections_of,
     summary,
     verdict,
 )
+from fastacct.reports.shown import at_most, percent, power
 
 if TYPE_CHECKING:
     import os
@@ -128,7 +127,7 @@ class Report(Record):
         page = jinja.Environment(loader=folder, autoescape=".html" in template, trim_blocks=True, lstrip_blocks=True)
         page.filters |= {"tex": _latex, "markdown": _markdown}
         page.globals |= {"percent": percent, "power": power, "at_most": at_most, "is_between": is_between}
-        page.globals |= {"differ": differ, "owners": owners}
+        page.globals |= {"differ": differ, "owners": owners, "mechanisms": mechanisms}
         page.globals |= {
             "meaning": meaning,
             "released": lambda n: in_six_digits(released(n)),
@@ -238,6 +237,7 @@ def report(
     >>> fa.report(**run, delta=1e-6, unit="person", vouched_by="A. Turing").summary.split(", for")[0]
     'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 3.41 at δ = 10⁻⁶'
     """
+    whole = None if job is None else as_process(job)
     if delta is None:
         raise TypeError("delta is missing: of what (epsilon, delta) is the report?")
     relation, share = as_relation(run.pop("neighbors", "add_remove")), as_delta(delta, run)
@@ -252,7 +252,7 @@ def report(
         about["clipping_norm"] = as_number("clipping_norm", clipping_norm, POSITIVE)
     if (history := run.get("history")) is not None:
         run["history"] = [*history]
-    whole = process_of(run) if job is None else as_process(job)
+    whole = process_of(run) if whole is None else whole
     if whole.shape or share.ndim:
         raise TypeError("a report is of one job and one delta: give plain numbers, no arrays")
     at = float(share)

@@ -12,6 +12,7 @@ from fastacct.core.relations import Relation
 from fastacct.core.rounding import digits_down, digits_up, rate_of_float32
 from fastacct.dpsgd import epsilon_bounds
 from fastacct.scripts import engines, noise, others, trainers
+from fastacct.scripts.accounts import ask_of_accountants, cure
 from fastacct.scripts.found import Given, Loop, asked
 from fastacct.scripts.leaks import ask_of_leaks
 from fastacct.scripts.loops import is_single
@@ -20,6 +21,7 @@ from fastacct.scripts.public import ask_of_others
 from fastacct.scripts.records import ask_where_records_mix
 from fastacct.scripts.steps import ask_where_resumed
 from fastacct.scripts.tree import Function, UnclearError, last_name, walk
+from fastacct.scripts.understood import ask_of_the_unknown, guess_data
 
 _WORDS: Final = (
     ("make_private",),
@@ -89,6 +91,8 @@ class Finding(NamedTuple):
     """Defaults of the script's own command line that were taken."""
     notes: tuple[str, ...]
     call: str
+    replaced: tuple[float | None, float] | None = None
+    """Certified bounds under replace_one, where a line breaks the guarantee."""
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -98,9 +102,9 @@ class Finding(NamedTuple):
         sampler = self.sampling.replace("_", " ") or "not clear"
         lines = [f"line {self.line}: {self.framework.replace('_', '-')}; batches: {sampler}"]
         if self.breaks:
-            lines += [f"  line {self.breaks[0]}: {self.breaks[1]}: {self._verdict()}"]
+            lines += [f"  line {self.breaks[0]}: {self.breaks[1]}: {self._verdict(self.breaks[1])}"]
         elif self.epsilon is not None:
-            lines += [f"  epsilon: {self._interval()}, neighbors: {self.neighbors}"]
+            lines += [f"  epsilon: {self._interval(self.epsilon_lower, self.epsilon)}, neighbors: {self.neighbors}"]
         elif self.target is not None:
             lines += [f"  epsilon: the script asks for {self.target:g}, of Poisson batches"]
         if self.epsilon is not None:
@@ -117,23 +121,22 @@ class Finding(NamedTuple):
             lines += [f"  {', and '.join(said)} ({why})"]
         return [*lines, f"  then: {self.call}"] if self.call else lines
 
-    def _interval(self) -> str:
-        """The bounds, rounded outward."""
-        assert self.epsilon is not None
-        upper = digits_up(self.epsilon)
-        if self.epsilon_lower is None:
-            return f"at most {upper}"
-        lower = digits_down(self.epsilon_lower)
-        return f"at most {upper}" if self.sampling == "poisson" else f"{lower} to {upper}"
+    def _interval(self, lower: float | None, upper: float) -> str:
+        """Bounds, rounded outward."""
+        if lower is None or self.sampling == "poisson":
+            return f"at most {digits_up(upper)}"
+        return f"{digits_down(lower)} to {digits_up(upper)}"
 
-    def _verdict(self) -> str:
-        """What holds for whom."""
+    def _verdict(self, what: str) -> str:
+        """What holds for whom, and what mends it."""
         known = self.target if self.target is not None else self.poisson
         number = "the framework's number" if known is None else digits_up(known)
         if self.epsilon is None:
-            return f"{number} holds for Poisson batches; not for this loop"
-        end = "" if " to " not in self._interval() else "; report the upper end"
-        return f"{number} holds for Poisson batches; this loop: {self._interval()} under {self.neighbors}{end}"
+            return f"{number} holds for Poisson batches; not for this loop; {cure(what)}"
+        shown = self._interval(self.epsilon_lower, self.epsilon)
+        also = f" ({self._interval(*self.replaced)} under replace_one)" if self.replaced else ""
+        end = f"report {'the upper end' if ' to ' in shown else 'that'}, or {cure(what)}"
+        return f"{number} holds for Poisson batches; this loop: {shown} under {self.neighbors}{also}; {end}"
 
 
 def _option(name: str) -> str:
@@ -233,6 +236,8 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         found = [trainers.by_hand(script, place, given)]
     if not found and (place := noise.alone(script)) is not None:
         found = [trainers.without_noise(script, place, given)]
+    if not found and (place := noise.drawn(script)) is not None:
+        found = [trainers.by_hand(script, place, given)]
     for call in script.calls if not found else ():
         if framework := noise.library(script, call):
             unclear = UnclearError(call, "this trains privately, with batches that are not followed")
@@ -240,11 +245,14 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             break
     for loop in found:
         if loop.framework != "flower":  # whose records are clients
+            guess_data(loop)
             ask_where_resumed(loop)
             ask_where_records_mix(loop)
             ask_of_leaks(loop)
             if "noise" not in loop.asks:
                 ask_of_others(loop)
+            ask_of_the_unknown(loop)
+            ask_of_accountants(loop)
     if len(found) > 1:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
@@ -276,7 +284,8 @@ def _answered(loop: Loop) -> Finding:
     lower: float | None = None
     upper: float | None = None
     poisson: float | None = None
-    needed = [name for name in _needed(loop) if name not in values]
+    replaced: tuple[float | None, float] | None = None
+    needed, runs = [name for name in _needed(loop) if name not in values], list[Run]()
     if not asks and not needed and loop.sampling and not loop.call:
         runs = _runs(loop, loop.sampling)
         empty = loop.script.empties[:1] if loop.sampling == "poisson" else []
@@ -296,6 +305,8 @@ def _answered(loop: Loop) -> Finding:
         if loop.breaks:
             runs = _runs(loop, "poisson")
             poisson = max(float(epsilon_bounds(**run, delta=values["delta"]).upper) for run in runs)
+            replaced = _replaced(loop) if _relation(loop.sampling) == "zero_out" else None
+            replaced = (None, replaced[1]) if replaced and lower is None else replaced
         if values["delta"] * values.get("records", 1) >= 1 and "records" in values:
             loop.notes.append(_LARGE.format(values["delta"], values["records"]))
     elif not asks and runs:
@@ -319,7 +330,15 @@ def _answered(loop: Loop) -> Finding:
         dict(loop.script.defaults),
         (*(_ONLY.format(name.replace("_", "-"), value) for name, value in loop.script.flags.items()), *loop.notes),
         loop.call,
+        replaced,
     )
+
+
+def _replaced(loop: Loop) -> tuple[float, float]:
+    """The bounds under replace_one."""
+    runs: list[Run] = [run | {"neighbors": "replace_one"} for run in _runs(loop, loop.sampling)]
+    bounds = [epsilon_bounds(**run, delta=loop.values["delta"]) for run in runs]
+    return min(float(one.lower) for one in bounds), max(float(one.upper) for one in bounds)
 
 
 def _left_out(loop: Loop, run: Run, epsilon: float) -> float:

@@ -67,7 +67,7 @@ def opacus(loop: Loop, call: ast.Call) -> Loop:
     if clipping not in ("flat", "per_layer", "ghost"):
         loop.ask("noise_multiplier", f"line {call.lineno}: clipping that changes the noise")
     if "noise_generator" in said:
-        loop.notes.append("The seed of noise_generator must be secret, and used once.")
+        loop.ask_secret(said["noise_generator"])
     ask_of_file(loop)
     if _is_lightning(script, call):
         return _in_lightning(loop, said, is_poisson)
@@ -87,7 +87,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
     loop.data.append(private)
     is_used = True
     try:
-        steps = steps_of(script, script.origin(optimizer))
+        loop.steps = steps = steps_of(script, script.origin(optimizer))
         loop.earlier = [one for one in steps if is_earlier(script, one, call)]
         steps = [one for one in steps if one not in loop.earlier]
         try:
@@ -109,6 +109,8 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         if steps:
             refuse_others(script, optimizer, private)
         if not steps and not goes_on(script, private, call):
+            if isinstance(private, ast.Name) and not script.uses[private.id] and loop.breaks is None:
+                loop.breaks = call.lineno, "the loader that make_private returns is not used"
             raise UnclearError(call, "what is done with the private loader is not seen")
         if inner is not None:
             loop.body = inner
@@ -339,7 +341,7 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
         loops = [one for one in script.calls if getattr(one.func, "attr", "") == "attach" and one.args]
         if len(loops) != 1:
             raise UnclearError(call, "not one optimizer is attached")
-        steps = steps_of(script, script.origin(loops[0].args[0]))
+        loop.steps = steps = steps_of(script, script.origin(loops[0].args[0]))
         inner = over(script, steps[0]) if len(steps) == 1 else None
         if inner is None:
             raise UnclearError(call, "not one loop takes a step of this optimizer")
@@ -347,6 +349,7 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
     except AddedError as error:
         loop, why = asked(loop, error), f"{error}; of all batches of a step together"
         loop.ask_instead("batch_size", _of_one_batch(loop, said, steps) or why)
+        loop.ask_left(error)
         return loop
     except UnclearError as error:
         return asked(loop, error)

@@ -11,20 +11,31 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.scales import is_scale
-from fastacct.scripts.tree import Function, UnclearError, is_over_layers, last_name, names_in, parts, value_of, walk
+from fastacct.scripts.scales import is_along_records, is_of_rows, is_scale
+from fastacct.scripts.tree import (
+    Function,
+    UnclearError,
+    is_command_line,
+    is_over_layers,
+    last_name,
+    names_in,
+    parts,
+    root_of,
+    value_of,
+    walk,
+)
 
 Kinds = frozenset[str]
 _NONE: Final[Kinds] = frozenset()
 _WHAT: Final[Kinds] = frozenset({"data", "record", "figure"})
 _PLAIN: Final = (
     *("shape", "size", "dim", "ndim", "numel", "device", "dtype", "requires_grad", "columns", "column_names"),
-    *("len", "range", "isinstance", "hasattr", "type", "id", "format", "features", "classes", "class_to_idx"),
-    "input_dim",
+    *("len", "range", "isinstance", "hasattr", "type", "id", "format", "features", "classes", "input_dim"),
+    "class_to_idx",
 )
 """Fields and functions that say nothing of single records, or what every script takes for public."""
 _FIGURES: Final = (
@@ -44,7 +55,7 @@ _OTHERS: Final = re.compile(r"test|valid|\bval\b|dev\b|public", re.I)
 _HOLDS: Final = ("DataLoader", "TensorDataset", "ConcatDataset", "Dataset", "DataFrame", "Series")
 _MODEL: Final = re.compile(
     r"(?:model|net|network|params|parameters|variables|state|opt|optimizer|optim|engine|trainer|scheduler|sched"
-    r"|tokenizer|device|key|rng|logger|writer|transforms?|criterion)\d*$",
+    r"|tok|tokenizer|device|key|rng|logger|writer|transforms?|criterion)\d*$",
     re.I,
 )
 _SETTINGS: Final = re.compile(r"^(?:config|cfg|conf|args|opts?|options|settings|hparams|hp|flags)$", re.I)
@@ -58,8 +69,8 @@ _FILLS: Final = ("append", "extend", "add", "add_", "insert", "appendleft", "upd
 class Flow:
     """What names of a file stand for, of the private data of one loop."""
 
-    def __init__(self, script: Script, data: Sequence[ast.expr]) -> None:
-        self.script = script
+    def __init__(self, script: Script, data: Sequence[ast.expr], noised: Set[object] = frozenset()) -> None:
+        self.script, self.noised = script, noised
         self.defined: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self.filled: dict[str, list[tuple[ast.AST, ast.expr]]] = {}
         self.counted: dict[str, list[ast.expr]] = {}
@@ -87,16 +98,17 @@ class Flow:
         elif isinstance(node, ast.Call):
             func = node.func
             if isinstance(func, ast.Attribute):
-                if func.attr in _FILLS and (root := _root(func.value)):
+                is_used = func.attr == "update" and not isinstance(self.script.parent[node], ast.Expr)
+                if func.attr in _FILLS and not is_used and (root := root_of(func.value)):
                     self.filled.setdefault(root, []).extend((node, one) for one in node.args)
-                if func.attr.startswith("heap") and len(node.args) > 1 and (root := _root(node.args[0])):
+                if func.attr.startswith("heap") and len(node.args) > 1 and (root := root_of(node.args[0])):
                     self.filled.setdefault(root, []).append((node, node.args[1]))
                 if func.attr in _MODEL_METHODS and last_name(func.value):
                     self.models.add(last_name(func.value))
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for one in parts(target):
-                    if isinstance(one, ast.Subscript) and (root := _root(one)):
+                    if isinstance(one, ast.Subscript) and (root := root_of(one)):
                         self.filled.setdefault(root, []).append((node, node.value))
                         self.counted.setdefault(root, []).append(one.slice)
                     elif isinstance(one, ast.Attribute):
@@ -122,7 +134,8 @@ class Flow:
             ):
                 continue
             found = [*self.reaching(one)]
-            if not found or any(isinstance(value, ast.Constant) for value in found) or is_scale(self, one, found):
+            is_plain = any(isinstance(value, ast.Constant) or is_command_line(value) for value in found)
+            if not found or is_plain or is_scale(self, one, found):
                 continue
             self.seeds.add(self._key(one))
             self.roots.add(one.id)
@@ -135,10 +148,7 @@ class Flow:
     def _made(self, call: ast.Call) -> Iterator[ast.expr]:
         """What a function of the file returns that is called once, and what a data set of the file has items of."""
         name = last_name(call.func)
-        if (
-            self.script.qualified(call.func)
-            or len([one for one in self.script.calls if last_name(one.func) == name]) > 8
-        ):
+        if self.script.qualified(call.func) or sum(last_name(one.func) == name for one in self.script.calls) > 8:
             return
         for function in self.defined.get(name, []) if len(self.script.uses[name]) == 1 else ():
             found = [one.value for one in walk(function) if isinstance(one, ast.Return)]
@@ -234,8 +244,6 @@ class Flow:
     def _loops(self, node: ast.AST) -> Iterator[ast.AST]:
         yield from (one for one in self._around(node) if isinstance(one, ast.For | ast.While))
 
-    # -- kinds -------------------------------------------------------------------------------------------------------
-
     def kinds(self, node: ast.AST | None) -> Kinds:
         """The kinds of an expression."""
         if node is None or isinstance(node, ast.Constant | ast.Lambda | Function):
@@ -260,10 +268,14 @@ class Flow:
         return found
 
     def _kinds(self, node: ast.AST) -> Kinds:
+        if node in self.noised:
+            return _NONE
         if isinstance(node, ast.Name):
             return self._of_name(node)
         if isinstance(node, ast.Attribute):
             return self._of_field(node)
+        if isinstance(node, ast.ListComp | ast.GeneratorExp) and node.elt in self.noised:
+            return _NONE
         if isinstance(node, ast.Subscript):
             is_other = isinstance(node.slice, ast.Constant) and _OTHERS.search(str(node.slice.value))
             chosen = self.kinds(node.slice) & {"figure"}
@@ -282,11 +294,12 @@ class Flow:
         for given in reversed(self.given):
             if (one := next((each for each in found if each.node in given), None)) is not None and len(found) == 1:
                 return given[one.node]
+        if self._key(node) in self.noised:
+            return _NONE
         if self._key(node) in self.seeds:
             return frozenset({"data"})
-        kinds = self.put(node)
-        if any(_WHAT & self.kinds(one) for one in self.counted.get(node.id, ())):
-            kinds |= {"figure"}  # counts of labels, and models under their loss
+        is_counted = any(_WHAT & self.kinds(one) for one in self.counted.get(node.id, ()))  # labels, or under a loss
+        kinds = self.put(node) | ({"figure"} if is_counted else _NONE)
         for one in found:  # what is set where a figure decides
             test = self._decides(one.node)
             if test is not None and "figure" in self.kinds(test):
@@ -334,6 +347,8 @@ class Flow:
             return _NONE
         within: ast.expr | None = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
         given = [*call.args, *(one.value for one in call.keywords)]
+        if self.noised and any(isinstance(one, ast.Lambda) and one.body in self.noised for one in given):
+            return _NONE
         if not whole and len(found := self.defined.get(name, [])) == 1 and len(self.given) < 4:
             return self._of_function(found[0], call)
         given += [one.body for one in given if isinstance(one, ast.Lambda) and name in _PICKS]  # by a key
@@ -347,9 +362,9 @@ class Flow:
         is_picked = name in _PLACES or (name in _PICKS and "key" in {one.arg for one in call.keywords})
         if ("figure" in kinds and is_picked) or ("record" in kinds and name in ("argsort", "topk")):
             return kinds | {"choice"}
-        if name in _FIGURES and not is_over_layers(call):
+        if name in _FIGURES and not is_over_layers(call) and not is_of_rows(call):
             is_mean = name in ("mean", "sum", "median", "average", "reduce_mean", "reduce_sum")
-            is_kept = is_mean and _is_along_records(call, call.args[1:] if whole else call.args)
+            is_kept = is_mean and is_along_records(call, call.args[1:] if whole else call.args)
             return _as(kinds, "figure") | ({"mean"} if is_kept and kinds - {"figure"} else _NONE)
         if name in _EXTENTS and not (kinds & {"figure"}):
             return _as(kinds, "extent" if name != "unique" or len(given) < 2 else "figure")
@@ -379,21 +394,6 @@ class Flow:
 def _as(kinds: Kinds, kind: str) -> Kinds:
     """A figure of records is no record."""
     return frozenset({kind}) if kinds else kinds
-
-
-def _is_along_records(call: ast.Call, rest: Sequence[ast.expr]) -> bool:
-    """Whether a mean is said to be along the axis of records."""
-    axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")] or [*rest[:1]]
-    return bool(axis) and (ast.unparse(axis[0]) == "0" or ast.unparse(axis[0]).startswith(("(0,", "[0,")))
-
-
-def _root(node: ast.expr) -> str:
-    """The name that an element belongs to."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    if isinstance(node, ast.Attribute):
-        return ast.unparse(node) if last_name(node.value) == "self" else ""
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _place(node: ast.AST) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from fastacct.scripts.sources import size_of
 from fastacct.scripts.tree import UnclearError, keywords, last_name
 
 Given = Mapping[str, Any]
-"""Numbers by name, and `batches`, a sampler."""
+"""Numbers by name, `batches`, a sampler, `public`, names, and `vouch`, lines."""
 
 ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
     "noise_multiplier": lambda value: isinstance(value, int | float) and 0 <= value < math.inf,
@@ -59,6 +59,16 @@ class Loop:
         self.call = ""
         self.refused: set[str] = set()
         """Numbers of which those of the script do not count."""
+        self.steps: list[ast.Call] = []
+        """Steps of the private optimizer."""
+        self.others: list[ast.AST] = []
+        """Steps and trainings of others, which are refused or asked about."""
+        self.noised: set[object] = set()
+        """Names of sums of gradients and noise, and the sums themselves."""
+        self.clips: set[ast.AST] = set()
+        """What clips gradients by hand."""
+        self.regions: list[Any] = []
+        """Where records are in batches: loops, models and functions that are given them."""
 
     def ask(self, names: str, why: object) -> None:
         """Ask for what is not found, unless the user names it; `batches` asks for the sampler."""
@@ -76,6 +86,15 @@ class Loop:
                 self.values.pop(name, None)
                 self.asks[name] = str(why)
 
+    def vouch(self, node: ast.AST, claim: str) -> None:
+        """Ask whether a claim holds of a line that is not understood, unless the user vouches for it."""
+        line = getattr(node, "lineno", 1)
+        text = f"line {line}: {ast.unparse(node).splitlines()[0][:60]}"
+        if line in self.given.get("vouch", ()):
+            self.notes.append(f"{text}: {claim}, as --vouch says.")
+        else:
+            self.asks.setdefault(f"vouch {line}", f"{text}: if {claim}")
+
     def refuse(self, name: str, why: object) -> None:
         """Give no number, whatever is given, for how batches are drawn."""
         self.sampling, self.asks[name] = "", str(why)
@@ -89,6 +108,23 @@ class Loop:
         else:
             self.ask("batches", why)
             self.ask_instead("batch_size", f"{why}; of all batches of a step together")
+            self.ask_left(why)
+
+    def ask_secret(self, generator: ast.expr) -> None:
+        """Ask whether the seed of the noise is secret, where it is not seen that it is drawn."""
+        texts = [ast.unparse(generator)]
+        bound = self.script.lookup(generator.id, generator)[1] if isinstance(generator, ast.Name) else []
+        texts += [ast.unparse(one.value) for one in bound if one.value is not None]
+        self.notes.append("The seed of noise_generator must be secret, and used once.")
+        if not any(word in text for text in texts for word in ("secrets.", "urandom", "SystemRandom", "randbits")):
+            self.vouch(generator, "the seed of this generator is secret, and used once")
+
+    def ask_left(self, why: object) -> None:
+        """Ask where gradients of the last batches of an epoch may be added to the first ones of the next."""
+        node = getattr(why, "node", None)
+        test = self.script.above(node, ast.If) if node is not None else None
+        if test is not None and "len(" not in ast.unparse(test.test):
+            self.vouch(test.test, "no gradients are left over at the end of an epoch, and added to those of the next")
 
     def ask_where(self, said: Mapping[str, ast.expr], ask: str, names: str, why: str) -> None:
         """Ask where one of the names is among the arguments of a call."""

@@ -57,7 +57,7 @@ _TABLES: Final = ("Counter", "DataFrame", "Series")
 def ask_of_leaks(loop: Loop) -> None:
     """Give no number where private records are used beside the noise; ask where their data may be public."""
     try:
-        flow = Flow(loop.script, loop.data)
+        flow = Flow(loop.script, loop.data, loop.noised)
         found = [*_choices(loop, flow), *_statistics(loop, flow), *_shown(loop, flow)]
         found += [(one, "puts records several times into the data") for one in copies(loop, flow)]
     except (RecursionError, UnclearError) as error:
@@ -103,6 +103,9 @@ def _choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             watched = [str(one.value) for one in words if isinstance(one, ast.Constant) and isinstance(one.value, str)]
             if watched and not _ASIDE.search(watched[0]):
                 yield call, _CHOSEN
+            elif watched:
+                text = "chooses by data that is kept aside, whose own records are not protected by that"
+                loop.notes.append(f"line {call.lineno}: {name} {text}.")
         elif name == "step" and any("figure" in flow.kinds(one) for one in call.args):
             yield call, "follows the records that are trained on, without noise"
         elif any(one.arg == "load_best_model_at_end" and getattr(one.value, "value", 1) for one in call.keywords):
@@ -241,7 +244,7 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             is_weight = "figure" in flow.kinds(node.value) and bool({"data", "record"} & flow.kinds(node.slice))
             yield from [(node, why)] * is_weight  # of the class of a record
         is_scaled = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div | ast.Mult)
-        if is_scaled and isinstance(node, ast.BinOp) and not _is_of_one(loop, node):
+        if is_scaled and isinstance(node, ast.BinOp) and node not in loop.clips and not _is_of_one(loop, node):
             right = flow.kinds(node.right)
             is_kept = "mean" in right and {"data", "record"} & flow.kinds(node.left) and "figure" in right
             if is_kept or ({"figure", "extent"} & right and _is_records(loop, flow, node.left)):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.tree import UnclearError, last_name, walk
 
-_DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
+DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
 _GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas)(?:_|\d|$)|^diffs?$", re.I)
 _TEXT: Final = (
     re.compile(
@@ -27,8 +28,8 @@ _TEXT: Final = (
 """What stands in every script that adds noise to clipped gradients."""
 _OF_MODEL: Final = re.compile(r"\.(?:parameters|state_dict|get_weights)\(\)|\.trainable_(?:variables|weights)")
 _SCALED: Final = re.compile(
-    r"(?:sigma|noise_?(?:multiplier|scale|std)) ?\* ?[\w.]*(?:clip|norm|\bc)\b"
-    r"|(?:clip|norm|\bc)\b ?\* ?[\w.]*(?:sigma|noise)"
+    r"(?:sigma|noise_?(?:multiplier|scale|std)|multiplier) ?\* ?[\w.]*(?:clip|norm|bound|sensitivity|\bc)\b"
+    r"|(?:clip|norm|bound|sensitivity|\bc)\b ?\* ?[\w.]*(?:sigma|noise)"
 )
 """Noise in units of a clipping norm."""
 _BOUND: Final = re.compile(r"norm|l2|clip", re.I)
@@ -36,7 +37,6 @@ _ROWS: Final = re.compile(r"norm\(.*(?:axis|dim)")
 _BOUNDING: Final = ("min", "max", "minimum", "maximum", "clamp", "clamp_", "clamp_max", "clamp_max_", "clip", "where")
 _SAME: Final = ("to", "cuda", "cpu", "sample", "rsample", "reshape", "view", "type", "float", "double", "astype", "mul")
 _CLIPS: Final = re.compile(r"clip(?:ped)?_?(?:by_\w*norm|grad)")
-_SUMS: Final = ("add", "add_")
 _GIVEN: Final = re.compile(r"noise_?(?:mult|scale|std)|target_eps"), re.compile(r"clip|max_\w*norm")
 """Words of arguments that an optimizer or an engine of another library is given: noise, and a clipping norm."""
 _LIBRARIES: Final = (
@@ -52,8 +52,7 @@ _ROOTS: Final = {one[0] for one in map(re.compile(r"\w+").match, _LIBRARIES.spli
 """Words of which one stands wherever those of a library do."""
 _SINGLE: Final = re.compile(r"\.grad_sample\b|per_?(?:example|sample)_?grad|vmap\(\s*(?:\w+\.)*(?:value_and_)?grad\(")
 """Gradients of single records."""
-_OF_GRADIENT: Final = re.compile(r"grad|None|mask|frozen|trainable", re.I)
-_OF_SHAPE: Final = re.compile(r"dim|shape|size|len\(|not in|!=")
+_COUNTED: Final = re.compile(r"dp_accounting|ccountant|rivacy|\bDP\b|\bdelta\b|DELTA|\brho\b")
 _NAMED: Final = re.compile(r"clip", re.I)
 _EACH: Final = re.compile(r"\bin (?:zip|range)\((?:len\()?[a-zA-Z]")
 _BACK: Final = re.compile(r"autograd\.grad\(|\.backward\(\)")
@@ -96,8 +95,26 @@ def library(script: Script, call: ast.Call) -> str:
 
 def place(script: Script) -> ast.AST | None:
     """Where noise is added to gradients, in a file that clips them."""
-    flow = _Flow(script)
-    return flow.sum() if any(flow.bounds(one) for one in script.calls) else None
+    return next(iter(sums(script)), None) if bounds(script) else None
+
+
+def sums(script: Script) -> list[ast.AST]:
+    """Sums of gradients and noise."""
+    return _flow(script).sums()
+
+
+def drawn(script: Script) -> ast.Call | None:
+    """Where noise in units of a clipping norm is drawn, in a file that clips, and adds it in another way."""
+    if not _SCALED.search(script.text.lower()) or not _COUNTED.search(script.text) or not bounds(script):
+        return None
+    found = [one for one in script.calls if DRAWN.search(last_name(one.func))]
+    near = (one for one in found if re.search("sigma|std|noise|scale", ast.unparse(script.statement(one)).lower()))
+    return next(near, None)
+
+
+def bounds(script: Script) -> list[ast.Call]:
+    """Calls that clip gradients, or find by how much they are scaled to a norm."""
+    return [*filter(_flow(script).bounds, script.calls)]
 
 
 def alone(script: Script) -> ast.AST | None:
@@ -105,9 +122,9 @@ def alone(script: Script) -> ast.AST | None:
     is_each = _EACH.search(script.text) is not None and _BACK.search(script.text) is not None
     if not is_each and not _SINGLE.search(script.text):
         return None
-    flow = _Flow(script)
+    flow = _flow(script)
     if _SINGLE.search(script.text):
-        named = {name for name in flow.defined if _NAMED.search(name)}
+        named = {*filter(_NAMED.search, flow.defined)}
         calls = [one for one in script.calls if not script.qualified(one.func).startswith("optax.")]
         return next((one for one in calls if flow.bounds(one) or last_name(one.func) in named), None)
     for one in script.calls:
@@ -135,12 +152,7 @@ def zero(script: Script) -> ast.Name | None:
 _SEEDED: Final = ("manual_seed", "default_rng", "RandomState", "PRNGKey", "key")
 """Functions that make a generator, or the key of one, of a seed."""
 _SPLITS: Final = re.compile(r"fold_in|split|spawn")
-_GLOBAL: Final = (
-    "torch.manual_seed",
-    "torch.random.manual_seed",
-    "torch.cuda.manual_seed",
-    "torch.cuda.manual_seed_all",
-)
+_GLOBAL: Final = ("manual_seed", "manual_seed_all", "seed_everything", "set_seed", "set_random_seed", "seed")
 
 
 def repeated(script: Script, place: ast.AST) -> ast.Call | None:
@@ -149,7 +161,7 @@ def repeated(script: Script, place: ast.AST) -> ast.Call | None:
     for use in [one for one in values if isinstance(one, ast.Name)]:
         home, found = script.lookup(use.id, use)
         values += [part for one in found if home is function and one.value is not None for part in walk(one.value)]
-    drawn = [one for one in values if isinstance(one, ast.Call) and _DRAWN.search(last_name(one.func))]
+    drawn = [one for one in values if isinstance(one, ast.Call) and DRAWN.search(last_name(one.func))]
     made: list[ast.AST] = []
     for one in (part for call in drawn if not _SPLITS.search(ast.unparse(call)) for part in walk(call)):
         found = script.lookup(one.id, one)[1] if isinstance(one, ast.Name) else []
@@ -158,9 +170,9 @@ def repeated(script: Script, place: ast.AST) -> ast.Call | None:
     return next((one for one in seeds if is_same_each_time(script, one)), None) or seeded_again(script)
 
 
-def seeded_again(script: Script) -> ast.Call | None:
-    """Where the generator of all noise of PyTorch is set to one and the same seed again and again."""
-    seeds = (one for one in script.calls if script.qualified(one.func) in _GLOBAL)
+def seeded_again(script: Script, *, is_torch: bool = False) -> ast.Call | None:
+    """Where a generator is set to one and the same seed again and again."""
+    seeds = (one for one in script.calls if last_name(one.func) in _GLOBAL[: -1 if is_torch else None])
     return next((one for one in seeds if is_same_each_time(script, one)), None)
 
 
@@ -170,10 +182,11 @@ def is_same_each_time(script: Script, seed: ast.Call) -> bool:
         given = [script.fold(one) for one in (*seed.args, *(word.value for word in seed.keywords))]
     except UnclearError:
         return False
-    return len(given) == 1 and isinstance(given[0], int) and _is_looped(script, seed, set())
+    return len(given) == 1 and isinstance(given[0], int) and is_looped(script, seed, set())
 
 
-def _is_looped(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
+def is_looped(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether a node stands in a loop, or in a function that is called in one."""
     while not isinstance(node, ast.Module) and node not in seen:
         seen.add(node)
         node = script.parent[node]
@@ -181,31 +194,8 @@ def _is_looped(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
             return True
         if isinstance(node, ast.FunctionDef):
             calls = [one for one in script.calls if last_name(one.func) == node.name]
-            return any(_is_looped(script, one, seen) for one in calls)
+            return any(is_looped(script, one, seen) for one in calls)
     return False
-
-
-def left_out(script: Script, place: ast.AST, over: ast.For) -> ast.If | None:
-    """A test of a parameter's name or shape without which noise is added to it."""
-    tests: list[ast.If] = []
-    node = place
-    while node is not over and not isinstance(node, ast.Module | ast.FunctionDef | ast.Lambda):
-        above = script.parent[node]
-        if isinstance(above, ast.If) and node is not above.test and not (above.orelse and node in above.body):
-            tests.append(above)
-        if isinstance(above, ast.For) and above is not over:
-            names = {one.id for one in walk(above.target) if isinstance(one, ast.Name)}
-            for one in tests:
-                used = [each for each in walk(one.test) if isinstance(each, ast.Name)]
-                if names & {each.id for each in used} and not _OF_GRADIENT.search(ast.unparse(one.test)):
-                    inside = [each for each in walk(one) if isinstance(each, ast.Name)]
-                    names |= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
-                    later = [each for each in walk(above) if getattr(each, "lineno", 0) > (one.end_lineno or 0)]
-                    is_used = any(isinstance(each, ast.Name) and each.id in names for each in later)
-                    if is_used or _OF_SHAPE.search(ast.unparse(one.test)):
-                        return one
-        node = above
-    return None
 
 
 def loops_around(script: Script, node: ast.AST) -> Iterator[ast.For]:
@@ -214,6 +204,11 @@ def loops_around(script: Script, node: ast.AST) -> Iterator[ast.For]:
         node = script.parent[node]
         if isinstance(node, ast.For):
             yield node
+
+
+@lru_cache(maxsize=1)
+def _flow(script: Script) -> _Flow:
+    return _Flow(script)
 
 
 class _Flow:
@@ -260,7 +255,7 @@ class _Flow:
         """Whether an expression is noise, scaled or of another shape; what a network makes of it is none."""
         if isinstance(node, ast.Call):
             name = last_name(node.func)
-            if _DRAWN.search(name) or (name and self._key(node.func) in self.noises):
+            if DRAWN.search(name) or (name and self._key(node.func) in self.noises):
                 return True
             within = node.func.value if isinstance(node.func, ast.Attribute) else None
             return name in _SAME and any(self.is_noise(one) for one in (within, *node.args))
@@ -281,14 +276,14 @@ class _Flow:
         is_bound = "clip" in name or name in _BOUNDING
         return is_bound and any(self.is_gradient(one) for one in (*within, *call.args))
 
-    def sum(self) -> ast.AST | None:
-        """The sum of gradients and noise; of several, one into which noise is drawn."""
+    def sums(self) -> list[ast.AST]:
+        """Sums of gradients and noise, first of all those into which noise is drawn."""
         found: list[ast.AST] = []
         for node in self.script.nodes:
             parts: list[ast.expr] = []
             if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Add):
                 parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.target, node.value]
-            elif isinstance(node, ast.Call) and last_name(node.func) in _SUMS:
+            elif isinstance(node, ast.Call) and last_name(node.func) in ("add", "add_"):
                 parts = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
             for one in parts:
                 others = [other for other in parts if other is not one]
@@ -296,7 +291,7 @@ class _Flow:
                     text = ast.unparse(one)
                     if any(map(self.is_gradient, others)) or _SCALED.search(text.lower()):
                         found.insert(0 if _TEXT[0].search(text) else len(found), node)
-        return found[0] if found else None
+        return found
 
     def _is_fresh(self, noise: ast.expr, node: ast.AST) -> bool:
         """Whether noise is drawn where it is added, and is no parameter that began at random."""

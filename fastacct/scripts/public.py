@@ -24,6 +24,7 @@ _DATA: Final = ("train_dataset", "train_dataloaders", "datamodule", "train_datal
 def ask_of_others(loop: Loop) -> None:
     """Ask which data is public where other steps are taken; what is trained on privately never is."""
     for node, what, data in (*_steps(loop), *_trainings(loop)):
+        loop.others.append(node)
         line = f"line {node.lineno}: {what}"
         names = set() if data is None else _roots(loop, data)
         if data is None or not names:
@@ -96,6 +97,8 @@ def _trainings(loop: Loop) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
         call = script.parent[one]
         if not isinstance(call, ast.Call) or call.func is not one or call in loop.own:
             continue
+        if _is_given_private(loop, one.value):
+            continue
         try:
             made = script.resolve(one.value)
         except UnclearError:
@@ -114,6 +117,16 @@ def _trainings(loop: Loop) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
         is_part = data is None and owner is not None and isinstance(fitted, ast.Call)
         is_part = is_part and last_name(getattr(fitted, "func", one)) == getattr(owner, "name", "")
         yield one, f"{ast.unparse(one)[:40]} trains" + ", and some of its steps may be" * is_part, data
+
+
+def _is_given_private(loop: Loop, trainer: ast.expr) -> bool:
+    """Whether a trainer is given the optimizer that make_private returned, and draws batches of its own."""
+    target = getattr(loop.script.parent[loop.node], "targets", [None])[0]
+    made = _made(loop.script, trainer)
+    if not isinstance(target, ast.Tuple) or len(target.elts) < 3 or not isinstance(made, ast.Call):
+        return False
+    given = [part for word in made.keywords if word.arg == "optimizers" for part in walk(word.value)]
+    return last_name(target.elts[1]) in {last_name(one) for one in given} - {"", "_"}
 
 
 def _made(script: Script, node: ast.expr) -> ast.expr | None:
@@ -181,7 +194,10 @@ def _is_plain(script: Script, step: ast.Attribute) -> bool:
     plain = [one for one in names if one.startswith("torch.optim.")]
     if not plain or any(one.startswith("torch.optim.lr_scheduler.") for one in plain):
         return False
-    uses: list[ast.AST] = [*script.uses[whole.id]] if isinstance(whole, ast.Name) else []
+    uses: list[ast.AST] = []
+    if isinstance(whole, ast.Name):  # and not another name that is spelled the same
+        home = script.lookup(whole.id, whole)[0]
+        uses += [one for one in script.uses[whole.id] if script.lookup(whole.id, one)[0] is home]
     above = [script.parent[one] for one in uses]
     above += [script.parent[one] for one in above if isinstance(one, ast.Subscript | ast.keyword)]
     return not any(isinstance(one, ast.Call) and _MAKES.search(last_name(one.func)) for one in above)

@@ -47,7 +47,8 @@ def ask_where_records_mix(loop: Loop) -> None:
     if (node := combining(loop)) is not None:
         text = f"{ast.unparse(node)[:60]} combines records: each changes the gradients of others"
         loop.asks["one example"] = f"line {getattr(node, 'lineno', 1)}: {text}"
-    for node, how in _found(script, [*([loop.body] if loop.body is not None else []), *loop.more]):
+    loop.regions = [*_regions(script, [*([loop.body] if loop.body is not None else []), *loop.more])]
+    for node, how in (row for region in loop.regions for row in region.found() if row[0] not in loop.clips):
         line = f"line {getattr(node, 'lineno', 1)}: {ast.unparse(node).splitlines()[0][:60]}"
         if how == "mixes":
             loop.asks.setdefault("one example", f"{line} combines records: each changes the gradients of others")
@@ -111,14 +112,16 @@ def _counted_again(script: Script) -> ast.AST | None:
     return None
 
 
-def _found(script: Script, bodies: Sequence[ast.For]) -> Iterator[tuple[ast.AST, str]]:
-    """What copies or mixes records: in a loop over batches, in what it calls, in models and in collate functions."""
+def _regions(script: Script, bodies: Sequence[ast.For]) -> Iterator[Region]:
+    """Where records are: in a loop over batches, in what it calls, in models and in collate functions."""
     functions = [one for one in script.nodes if isinstance(one, Function)]
     places: list[tuple[ast.AST, bool]] = [(one, False) for one in bodies]
     places += [(one, False) for one in functions if one.name in _STEPS]
     for call in script.calls:
         name = last_name(call.func)
-        given = _collates(call) + (call.args[:1] if name == "map" and isinstance(call.func, ast.Attribute) else [])
+        is_map = name == "map" and isinstance(call.func, ast.Attribute)
+        words = [one.value for one in call.keywords if is_map and one.arg in ("function", "map_func")]
+        given = _collates(call) + (call.args[:1] + words if is_map else [])
         places += [(one, name != "map") for each in given for one in (_here(script, each),) if one is not None]
     seen: set[ast.AST] = set()
     while places:
@@ -126,8 +129,8 @@ def _found(script: Script, bodies: Sequence[ast.For]) -> Iterator[tuple[ast.AST,
         if node in seen:
             continue
         seen.add(node)
-        region = _Region(script, node, is_collate)
-        yield from region.found()
+        region = Region(script, node, is_collate)
+        yield region
         names = {last_name(one.func) for one in region.touched}
         places += [(one, False) for one in functions if one.name in names]
 
@@ -146,7 +149,7 @@ def _here(script: Script, node: ast.expr) -> ast.AST | None:
     return found[0].node if len(found) == 1 and isinstance(found[0].node, Function) else None
 
 
-class _Region:
+class Region:
     """A loop over batches, or a function that is given one: which names hold records."""
 
     def __init__(self, script: Script, node: ast.AST, is_collate: bool) -> None:
@@ -163,7 +166,7 @@ class _Region:
         while size != (size := len(self.names)):
             for one in self.nodes:
                 self._follow(one)
-        self.sums = Sums(script, self.nodes, self.holds, self._is_statistic)
+        self.sums = Sums(script, self.nodes, self.holds, self.is_statistic)
         self.touched = [one for one in self.nodes if isinstance(one, ast.Call) and self.holds(one)]
 
     def _follow(self, node: ast.AST) -> None:
@@ -174,7 +177,7 @@ class _Region:
         if isinstance(value, ast.expr) and names:
             self.names |= names if self.holds(value) else set()
             self.orders |= names if isinstance(value, ast.Call) and last_name(value.func) in _ORDERS else set()
-            self.statistics |= names if any(map(self._is_statistic, walk(value))) else set()
+            self.statistics |= names if any(map(self.is_statistic, walk(value))) else set()
             self.losses |= names if _LOSS.search(ast.unparse(value)) else set()
 
     def holds(self, node: ast.AST | None) -> bool:
@@ -308,10 +311,10 @@ class _Region:
             return ""
         is_less = isinstance(node.op, ast.Sub) and not self.sums.is_summed(node.left)  # a loss less a loss is a loss
         is_scaled = is_less or isinstance(node.op, ast.Div)
-        of_all = (one for one in walk(node.right) if self._is_statistic(one) or last_name(one) in self.statistics)
+        of_all = (one for one in walk(node.right) if self.is_statistic(one) or last_name(one) in self.statistics)
         return "mixes" if (is_scaled and any(of_all)) or _are_paired(node.left, node.right) else ""
 
-    def _is_statistic(self, node: ast.AST) -> bool:
+    def is_statistic(self, node: ast.AST) -> bool:
         """Whether a number is found of all records together, as a mean is."""
         if not isinstance(node, ast.Call) or last_name(node.func) not in _STATISTICS or not self.holds(node):
             return False

@@ -29,13 +29,13 @@ class _Reaching(Protocol):
 
 def is_scale(flow: _Reaching, use: ast.Name, values: Sequence[ast.expr]) -> bool:
     """Whether data is shifted or scaled by a name, into which statistics over all records alone are put."""
-    return _is_scaling(flow.script, use) and not _is_each(flow.script, use) and _are_statistics(flow, values, {use})
+    return _is_scaling(flow.script, use) and not is_each(flow.script, use) and _are_statistics(flow, values, {use})
 
 
 def is_scaled_at_once(flow: _Reaching, node: ast.AugAssign) -> bool:
     """Whether all records, and not only their labels, are shifted or scaled in place by a statistic of many."""
     is_label = _LABELS.match(last_name(node.target)) is not None
-    is_alone = _is_each(flow.script, node) or any(isinstance(one, _EACH) for one in _around(flow.script, node))
+    is_alone = is_each(flow.script, node) or any(isinstance(one, _EACH) for one in _around(flow.script, node))
     is_scale = isinstance(node.op, ast.Sub | ast.Div | ast.Mult) and not is_label and not is_alone
     return is_scale and _is_statistic(flow, node.value, set())
 
@@ -50,7 +50,7 @@ def _is_scaling(script: Script, node: ast.AST) -> bool:
     return False
 
 
-def _is_each(script: Script, node: ast.AST) -> bool:
+def is_each(script: Script, node: ast.AST) -> bool:
     """Whether a function has this that may be given one record at a time."""
     function = next((one for one in _around(script, node) if isinstance(one, Function)), None)
     if function is None:
@@ -77,10 +77,9 @@ def _is_statistic(flow: _Reaching, node: ast.expr, seen: set[ast.AST]) -> bool:
     if isinstance(node, ast.Name):
         return _are_statistics(flow, [*flow.reaching(node)], seen)
     if isinstance(node, ast.Call):
-        is_library = bool(flow.script.qualified(node.func))
-        if last_name(node.func) in _STATISTICS and _is_over_records(node, is_library=is_library):
+        if last_name(node.func) in _STATISTICS and is_over_records(flow.script, node):
             return True
-        is_method = isinstance(node.func, ast.Attribute) and not is_library
+        is_method = isinstance(node.func, ast.Attribute) and not flow.script.qualified(node.func)
         of = [node.func.value] if isinstance(node.func, ast.Attribute) and is_method else [*node.args[:1]]
         return _are_statistics(flow, of, seen)
     if isinstance(node, ast.BinOp):
@@ -90,11 +89,24 @@ def _is_statistic(flow: _Reaching, node: ast.expr, seen: set[ast.AST]) -> bool:
     return isinstance(node, ast.Tuple) and _are_statistics(flow, node.elts, seen)
 
 
-def _is_over_records(call: ast.Call, *, is_library: bool) -> bool:
+def is_of_rows(call: ast.Call) -> bool:
+    """Whether a figure is said to be one for each record: along other axes than the first."""
+    axes = [ast.unparse(one.value) for one in call.keywords if one.arg in ("dim", "axis")]
+    return bool(axes) and re.fullmatch(r"-1|[1-9]|\([-1-9, ]+\)|\[[-1-9, ]+\]", axes[0]) is not None
+
+
+def is_over_records(script: Script, call: ast.Call) -> bool:
     """Whether a statistic is over all records: along no axis, or the first."""
+    is_library = bool(script.qualified(call.func))
     if isinstance(call.func, ast.Name) and call.args[1:]:  # max(a, b)
         return False
     axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")]
     if last_name(call.func) not in ("quantile", "percentile"):
         axis += call.args[is_library : is_library + 1]
     return not axis or ast.unparse(axis[0]) == "0" or ast.unparse(axis[0]).startswith(("(0,", "[0,"))
+
+
+def is_along_records(call: ast.Call, rest: Sequence[ast.expr]) -> bool:
+    """Whether a mean is said to be along the axis of records."""
+    axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")] or [*rest[:1]]
+    return bool(axis) and (ast.unparse(axis[0]) == "0" or ast.unparse(axis[0]).startswith(("(0,", "[0,")))

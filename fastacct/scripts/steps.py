@@ -41,6 +41,8 @@ _AROUND_FILES: Final = (
 _SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
 _SHARED: Final = "on one batch: the batches of its steps are not drawn one by one"
 _ADDED: Final = "where it adds up k Poisson batches, fa.Gaussian(noise).poisson(rate, draws=k) is a step"
+_KEPT: Final = ("state_dict", "load_state_dict", "param_groups", "state", "defaults")
+"""What may be asked of an optimizer without a step."""
 _ACCUMULATED: Final = ("virtual_step", "signal_skip_step", "accumulate", "no_sync", "original_optimizer")
 
 
@@ -177,9 +179,13 @@ def ask_of_file(loop: Loop) -> None:
     ):
         loop.ask("batches", "several processes share the batches")
         loop.ask_instead("batch_size", "several processes share the batches; of all processes together")
+    for call in script.calls if loop.framework == "by hand" else ():
+        if last_name(call.func) == "DistributedSampler" and "drop_last=True" not in ast.unparse(call):
+            loop.vouch(call, "the processes divide the records: else some come twice in an epoch")
     for name in _ACCUMULATED:
-        if script.attributes[name]:
-            where = f"line {script.attributes[name][0].lineno}: {name} takes steps in a way of its own"
+        found = [one for one in script.attributes[name] if getattr(script.parent[one], "attr", "") not in _KEPT]
+        if found:
+            where = f"line {found[0].lineno}: {name} takes steps in a way of its own"
             if name == "original_optimizer":
                 loop.refuse("noise", f"{where}, without noise")
             else:
@@ -212,11 +218,11 @@ def ask_of_file(loop: Loop) -> None:
     if any(one.startswith("opacus.schedulers") for one in imports):
         loop.ask("noise_multiplier", "a schedule changes the noise: the smallest of all steps")
     words = (word for one in script.calls for word in one.keywords if word.arg == "secure_mode")
-    seeds = [one for one in script.calls if last_name(one.func) in _SEEDS]
+    seeds = [one for one in script.calls if last_name(one.func) in _SEEDS and "Generator" not in ast.unparse(one.func)]
     if seeds and not any(getattr(word.value, "value", None) is True for word in words):
         seed = ast.unparse(seeds[0])[:40]
         loop.notes.append(f"line {seeds[0].lineno}: {seed}: who knows the seed can take the noise away.")
-        if (again := seeded_again(script)) is not None:
+        if (again := seeded_again(script, is_torch=True)) is not None:
             loop.ask("noise", f"line {again.lineno}: {ast.unparse(again)[:50]} gives the same noise again and again")
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Final
 
-from fastacct.scripts import noise
+from fastacct.scripts import noise, single
 from fastacct.scripts.engines import draws_as, from_loader
 from fastacct.scripts.found import Given, Loop, asked, number
 from fastacct.scripts.loops import around, is_single, iterated, passes
@@ -71,7 +71,6 @@ def dp_transformers(loop: Loop, call: ast.Call) -> Loop:
 
 _OF_MODEL: Final = re.compile(r"^(?:\w*_)?(?:params?|parameters|grads?|gradients|weights|layers|variables)\d*$", re.I)
 """Names of what a model has several of, over which no loop is one over batches."""
-_LENGTH: Final = re.compile(r"len\(|shape\[0\]|size\(0\)")
 _EACH: Final = re.compile(
     r"grad_?sample|grad1|grad_batch|BatchGrad|backpack|vmap|functorch|jacrev|hook|per_?(?:example|sample)", re.I
 )
@@ -82,6 +81,17 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     """A loop that clips gradients and adds noise by itself: its noise is always asked for."""
     found = _over_batches(script, place)
     loop = Loop(script, "by hand", found[-1][0] if found else place, given)
+    if (again := single.replaced(script)) is not None:
+        loop.refuse("added up", f"line {again.lineno}: {ast.unparse(again)[:50]} draws with replacement")
+    targets = getattr(script.statement(place), "targets", [getattr(script.statement(place), "target", None)])
+    loop.noised = {script.origin(one) for one in targets if isinstance(one, ast.Name)} | {*noise.sums(script)}
+    for call in (one for one in noise.bounds(script) if single.is_apart(script, one)):
+        loop.clips |= {*walk(call)}
+        names = [one for one in walk(call) if isinstance(one, ast.Name)]
+        values = [bound.value for one in names for bound in script.lookup(one.id, one)[1]]
+        loop.clips |= {part for value in values if value is not None for part in walk(value)}
+        while isinstance(call := script.parent[call], ast.expr):  # type: ignore[assignment]
+            loop.clips.add(call)
     if (seed := noise.repeated(script, place)) is not None:
         loop.asks["noise"] = f"line {seed.lineno}: {ast.unparse(seed)[:50]} gives the same noise again and again"
     if not found:
@@ -93,7 +103,7 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     loop.ask("noise_multiplier", f"line {over.lineno}: the noise over the clipping norm, of the sum of gradients")
     if (zero := noise.zero(script)) is not None:
         loop.asks["noise"] = f"line {zero.lineno}: {zero.id} is 0: no noise is added"
-    if (some := noise.left_out(script, place, over)) is not None:
+    if (some := single.left_out(script, place, over)) is not None:
         text = ast.unparse(some.test)[:60]
         loop.asks["noise"] = f"line {some.lineno}: noise is added to some of the parameters only, where {text}"
     loop.take_delta()
@@ -106,7 +116,7 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     loop = from_loader(loop, source, is_poisson=False)
     for call in script.calls:
         within = next((each for each in noise.loops_around(script, call)), None)
-        is_group = within is not None and within is not over and _is_grouped(loop, within)
+        is_group = within is not None and within is not over and single.is_grouped(loop, within)
         is_here = within is over or is_group or (within is None and call in _beside(script, place, over))
         of = "group of records" if is_group else "whole batch"
         if is_here and last_name(call.func) in _WHOLE and loop.values.get("batch_size") != 1:
@@ -117,24 +127,6 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
             why = f"the gradient of a {of} is found, and no gradient of one record"
             loop.ask("noise", f"line {call.lineno}: {why}")
     return loop
-
-
-def _is_grouped(loop: Loop, inner: ast.For) -> bool:
-    """Whether a loop goes through groups of a batch, of which none is sure to be one record."""
-    try:
-        whole = loop.script.resolve(inner.iter)
-    except UnclearError:
-        whole = inner.iter
-    for call in (one for one in walk(whole) if isinstance(one, ast.Call)):
-        if last_name(call.func) not in ("split", "chunk", "array_split", "tensor_split"):
-            continue
-        is_library = bool(loop.script.qualified(call.func))
-        sizes = [*call.args[is_library:], *(one.value for one in call.keywords)][:1]
-        size = number(loop.script, sizes[0]) if sizes else None
-        is_single = size == 1 if last_name(call.func) == "split" else size == loop.values.get("batch_size")
-        if not is_single and not (sizes and _LENGTH.search(ast.unparse(sizes[0]))):
-            return True
-    return False
 
 
 def _over_batches(script: Script, place: ast.AST) -> list[tuple[ast.For, ast.expr]]:

@@ -29,6 +29,7 @@ class UnclearError(Exception):
 
     def __init__(self, node: ast.AST, why: str) -> None:
         super().__init__(f"line {getattr(node, 'lineno', 1)}: {why}")
+        self.node = node
 
 
 class ElsewhereError(UnclearError):
@@ -363,6 +364,23 @@ def option_of(call: ast.Call) -> str:
     words = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     long = [one for one in words if one.startswith("--")] or words
     return long[0].lstrip("-").replace("-", "_") if long else ""
+
+
+def root_of(node: ast.expr) -> str:
+    """The name that an element belongs to."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node) if last_name(node.value) == "self" else ""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+_SETTINGS: Final = ("parse_args", "parse_known_args", "ArgumentParser", "ConfigParser", "getint", "getfloat", "getenv")
+
+
+def is_command_line(node: ast.expr) -> bool:
+    """Whether a value is the script's own command line, or what reads it."""
+    return isinstance(node, ast.Call) and last_name(node.func) in _SETTINGS
 
 
 def line_of(node: ast.AST) -> int:

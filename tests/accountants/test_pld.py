@@ -107,3 +107,13 @@ def test_sums_of_mixtures_are_on_a_grid_where_no_line_is_asked(job, neighbors):
     grid = fa.epsilon_bounds(job, delta=1e-4, neighbors=neighbors, accountant=fa.PLD())
     assert grid.lower <= exact.upper
     assert exact.lower <= grid.upper <= grid.lower * 1.0003
+
+
+def test_of_a_pair_that_only_dominates_there_is_no_lower_bound():
+    """Laplace noise of one dimension stands for that of three, whose losses are smaller."""
+    for job in (fa.LaplaceL2(2.0, dimension=3), fa.LaplaceL2(2.0, dimension=3) * 4 + fa.Laplace(3.0)):
+        lower, upper, status = fa.epsilon_bounds(job, delta=1e-5, accountant=PLD())
+        assert lower == 0.0 < upper
+        assert status == Status.LOOSE
+        assert fa.delta_bounds(job, epsilon=0.1, accountant=PLD()).lower == 0.0
+    assert fa.epsilon_bounds(fa.LaplaceL2(2.0, dimension=1), delta=1e-5, accountant=PLD()).lower > 0.0

@@ -104,6 +104,14 @@ def test_verbs_of_a_job_in_a_file(file):
     assert "either --job or the options of a run" in both.stderr
 
 
+@pytest.mark.parametrize("delta", ["1e-5", "3e-7", "2e-9"])
+def test_a_sentence_on_a_job_says_no_less_than_the_number(file, delta):
+    told = call(f"epsilon --job {file} --delta {delta}").stdout
+    most, least = map(float, re.findall(r"epsilon <= (\S+) at .* at least ([\d.]+)", told)[0])
+    lower, upper, _ = fa.epsilon_bounds(JOB, delta=float(delta))
+    assert least <= lower <= upper <= most
+
+
 def test_plain_is_the_number_alone(file):
     assert float(call(f"epsilon --job {file} --delta 1e-5 --plain").stdout) == fa.epsilon(JOB, delta=1e-5)
     run = {"noise_multiplier": 1.1, "sample_rate": 0.01, "steps": 1000}
@@ -266,10 +274,13 @@ def test_attacks_count_both_directions():
 
 def test_a_plan_that_cannot_be_met_says_so(tmp_path):
     spent = written(tmp_path, '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 0.1', "spent.toml")
-    words = f"plan --epsilon 3 --delta 1e-5 --records 300 --batch-size 30 --epochs 1,2 --after {spent}"
-    found = call(words)
+    words = "plan --epsilon 3 --records 300 --batch-size 30 --epochs 1,2"
+    found = call(f"{words} --delta 0")
     assert found.exit_code == 1
     assert "No noise suffices for 2 of 2 rows" in found.stdout
+    found = call(f"{words} --delta 1e-5 --after {spent}")
+    assert found.exit_code == 2
+    assert "what was released already costs epsilon" in found.stderr
 
 
 def test_names_in_paths_are_left_alone(tmp_path):
@@ -363,5 +374,5 @@ def test_a_guarantee_is_written_and_computed_again(tmp_path):
     path.write_text("<!DOCTYPE html>")
     assert "is not proved: it is no JSON file, as `fastacct certify --write`" in call(f"verify {path}").stdout
     assert answer(f"guarantee {run} --unit user --rows 3")["guarantee"] == kept.to_dict()
-    assert "'row', 'user'" in call(f"guarantee {run} --unit person").stderr
+    assert "'row', 'client', 'user'" in call(f"guarantee {run} --unit person").stderr
     assert call(f"guarantee {run} --write {path}").exit_code == 2

@@ -2,6 +2,7 @@
 
 import itertools
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -50,3 +51,17 @@ def test_gaussian_noise_is_seen_less_than_the_bound_for_any_mechanism(noise, rat
 def test_what_releases_nothing_and_what_has_no_protection():
     assert (sampled_divergences(0.1, np.zeros(ORDERS.size)) >= 0.0).all()
     assert (sampled_divergences(0.1, np.full(ORDERS.size, np.inf)) == np.inf).all()
+
+
+def test_the_bound_is_the_published_one():
+    """Theorem 9 of Wang, Balle and Kasiviswanathan 2019 at orders 2, 3 and 4, written out in 40 digits."""
+    own = np.linspace(0.3, 2.0, ORDERS.size)
+    with mpmath.workdps(40):
+        for rate in (0.01, 0.3):
+            r, (e2, e3, e4) = mpmath.mpf(rate), map(mpmath.mpf, own[:3].tolist())
+            pair = r**2 * min(4 * mpmath.expm1(e2), 2 * mpmath.exp(e2))
+            three, four = 2 * r**3 * mpmath.exp(2 * e3), 2 * r**4 * mpmath.exp(3 * e4)
+            right = [mpmath.log(1 + pair), mpmath.log(1 + 3 * pair + three) / 2]
+            right.append(mpmath.log(1 + 6 * pair + 4 * three + four) / 3)
+            for found, truth in zip(sampled_divergences(rate, own)[:3].tolist(), right, strict=True):
+                assert truth <= found <= truth * (1 + mpmath.mpf("1e-9"))

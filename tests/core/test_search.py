@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastacct.core.search import boundary, crossing
+from fastacct.core.search import boundary, crossing, least
 
 
 @settings(max_examples=80, deadline=None)
@@ -91,3 +91,15 @@ def test_the_end_that_is_returned_meets_the_target(ends):
             found = boundary(level, ends, "the target")
             assert level(found) <= 0.0
             assert level(found + sign * (1 if isinstance(ends[0], int) else 1e-7 * at)) > 0.0
+
+
+def test_what_is_no_number_is_the_worst_of_all_and_never_the_least():
+    """Orders at which a divergence is not known must not give the least epsilon."""
+
+    def at(x):
+        return np.where(x < 2.0, np.nan, (x - 5.0) ** 2 + 1.0)
+
+    value, place = least(at, np.geomspace(1.1, 100.0, 40), 1.0, 700.0)
+    assert 1.0 <= value <= 1.0 + 1e-6
+    assert abs(place - 5.0) < 1e-2
+    assert least(lambda x: np.full(x.shape, np.nan), np.geomspace(1.1, 100.0, 40), 1.0, 700.0)[0] == 700.0

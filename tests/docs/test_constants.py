@@ -57,7 +57,7 @@ CONSTANTS = [
     ("smoothed", "the power of 1.25", "readers/smoothed.py", "_NEXT_TILT", "1.25"),
     ("smoothed", "For $h = 1.5\\, s$", "readers/smoothed.py", "_SHIFT", "1.5"),
     ("smoothed", "D_0 \\ge D - 1.05", "readers/smoothed.py", "_HEIGHT", "1.05"),
-    ("smoothed", "exceed $3 \\cdot 10^9$", "readers/smoothed.py", "_MOST_PAIRS", "3e9"),
+    ("smoothed", "exceed $1.5 \\cdot 10^7$", "readers/smoothed.py", "_MOST_SUMMED", "1.5e7"),
     ("grid", "less 1.12 times the difference", "readers/grid/window.py", "_OFTEN", "1.12"),
     ("grid", "the next is 5 standard deviations", "readers/grid/place.py", "_APART", "5.0"),
     ("grid", "at most 6 times", "readers/grid/reader.py", "_MAX_ROUNDS", "6"),

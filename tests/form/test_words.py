@@ -69,15 +69,18 @@ def test_a_name_that_is_not_known_is_answered_with_the_one_that_was_meant(call, 
         (lambda: fa.dpsgd.epsilon(**RUN, delta="1e-5"), "write it without quotes"),
         (
             lambda: fa.Gaussian(sigma=1.0),
-            "unexpected keyword argument 'sigma'; its parameters: noise_multiplier; .* divided by the sensitivity$",
+            r"'sigma' \(did you mean 'noise_multiplier'\?\); its parameters: noise_multiplier; .* sensitivity$",
         ),
         (
             lambda: fa.Laplace(scale=1.0),
-            "unexpected keyword argument 'scale'; its parameters: noise_multiplier; .* divided by the sensitivity$",
+            r"'scale' \(did you mean 'noise_multiplier'\?\); its parameters: noise_multiplier; .* sensitivity$",
         ),
         (lambda: fa.dpsgd.epsilon(**RUN, delta=1e-5, sampling="shuffle"), "did you mean 'shuffled'"),
         (lambda: fa.dpsgd.steps(**RUN, epsilon=1.0, delta=1e-5), "steps is what this function computes"),
-        (lambda: fa.no_such_thing_at_all, r"no attribute 'no_such_thing_at_all'$"),
+        (
+            lambda: fa.no_such_thing_at_all,
+            r"no attribute 'no_such_thing_at_all' \(dir\(fastacct\) has the names; a job such as",
+        ),
     ],
 )
 def test_other_mistakes_are_answered_with_what_to_do(call, message):

@@ -115,3 +115,10 @@ def test_tables_are_no_sets_which_lose_equal_values():
     ):
         with pytest.raises(TypeError, match="must be a sequence of numbers, not a"):
             call()
+
+
+def test_one_cell_of_noise_for_a_replaced_record_says_so():
+    many = fa.Gaussian(np.array([1.0, 2.0])).marked(True)
+    assert many.at((2,), 1).is_replaced
+    assert many.at((2,), 1).noise_multiplier == 2.0
+    assert not fa.Gaussian(np.array([1.0, 2.0])).at((2,), 1).is_replaced

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.readers.job import delta_of
 
 
 def top_of_exponential(scores, scale):
@@ -78,3 +79,21 @@ def test_scales_may_be_arrays():
 def test_paprika_names_what_the_printed_algorithm_lacks():
     assert "0.508" in fa.Paprika.__doc__
     assert "without a shift of the threshold" in " ".join(fa.Paprika.__doc__.split())
+
+
+def test_of_runs_of_a_job_few_deltas_are_asked():
+    """Where a delta adds nothing to a divergence, what is known of larger ones is enough; no order is asked twice."""
+    job, asked = fa.RepeatedSelection(fa.Gaussian(3.9), 3.4), []
+
+    def counted(one, epsilons, relation):
+        asked.extend(epsilons.tolist())
+        return delta_of(one, epsilons, relation)
+
+    one = job.divergence_given(np.array([1.01]), "zero_out", counted)
+    assert len(asked) <= 240
+    before = len(asked)
+    few = job.divergence_given(np.linspace(1.01, 1.05, 40), "zero_out", counted)
+    assert len(asked) == before
+    np.testing.assert_array_equal(few[:1], one)
+    job.divergence_given(np.linspace(100.0, 120.0, 40), "zero_out", counted)
+    assert len(asked) == before + 40

@@ -50,6 +50,22 @@ def test_seconds_and_files_say_which_target_runs_a_case(nodeid, home):
     assert tiers.homes([nodeid], TABLE) == {nodeid: home}
 
 
+def test_what_a_row_names_is_run_before_a_campaign(monkeypatch):
+    """In quick where it is cheap.  A row that names cases of which some run already adds none."""
+    ids = [f"tests/a/test_a.py::test_b[{i}]" for i in range(40)]
+    table = {"functions": {"a/test_a.py": {"test_b": 80.0}}, "dear": {"a/test_a.py": {"test_b[2]": 6.0}}}
+    left = {one for one, home in tiers.homes(ids, table).items() if home == "campaign"}
+    assert len(left) > 30
+    for word, home in (("[17]", "quick"), ("[23]", "quick"), ("[2]", "test")):
+        assert f"tests/a/test_a.py::test_b{word}" in left or word == "[2]"
+        monkeypatch.setattr(tiers.mutants, "MUTANTS", (("x.py", "", "", f"a/a test_b and {word}"),))
+        found = tiers.homes(ids, table)
+        assert found[f"tests/a/test_a.py::test_b{word}"] == home
+        assert {one for one in ids if found[one] == "campaign"} == left - {f"tests/a/test_a.py::test_b{word}"}
+    monkeypatch.setattr(tiers.mutants, "MUTANTS", (("x.py", "", "", "a/a test_b"),))
+    assert {one for one, home in tiers.homes(ids, table).items() if home == "campaign"} == left
+
+
 @pytest.mark.parametrize(
     ("text", "library"),
     [

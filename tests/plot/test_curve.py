@@ -263,7 +263,8 @@ def test_pictures_take_a_job_a_list_or_a_dict():
     ):
         figure = plot.privacy_curves(jobs, points=5)
         legend = [text.get_text().replace("\n", " ") for text in figure.legends[0].get_texts()]
-        assert legend == [*names, "removing one record", "adding one record"]
+        shaded = ["shaded: down to the lower bound"] * (jobs is not RUN)
+        assert legend == [*names, "removing one record", "adding one record", *shaded]
         assert len([line for line in figure.axes[0].lines if len(line.get_xdata())]) == 2 * len(names)
         few = plot.tradeoff(jobs, thin=False).axes[0].get_legend()
         assert [text.get_text().replace("\n", " ") for text in few.get_texts()] == [*names, "guessing"]

@@ -255,8 +255,12 @@ def test_pictures_of_runs_show_what_the_functions_compute():
     (axis,) = plot.tradeoff({"run": step}, marked=[0.01]).axes
     fpr, tpr = axis.lines[0].get_data()
     np.testing.assert_array_equal(tpr, fa.tpr_at_fpr(step, fpr))
-    alone = axis.lines[1].get_ydata()
-    assert np.all(alone >= tpr * (1 - 1e-9))
+    at, alone = axis.lines[1].get_data()
+    assert np.all(alone >= fa.tpr_at_fpr(step, at) * (1 - 1e-9))
+    epsilon = fa.epsilon(step, delta=1e-5)
+    corner = (1.0 - 1e-5) / (1.0 + np.exp(epsilon))
+    assert {*fpr} < {*at}
+    assert min(abs(at - corner)) < 1e-15  # where its two straight pieces meet
     assert any(text.get_text().endswith("% at 1 %") for text in texts(axis.get_figure()))
 
 
@@ -336,7 +340,7 @@ def test_a_plan_of_few_cells_is_a_table_of_numbers_with_its_front_framed():
         frames = [one for one in axis.patches if one.get_facecolor()[3] == 0.0]
         assert len(frames) == int(table["on_front"].sum()) == 2
     assert [label.get_text() for label in axis.get_yticklabels()] == ["256", "1,024", "4,096"]
-    hopeless = fa.plan(records=100, epsilon=0.1, delta=1e-6, batch_size=[10], epochs=[1, 2], after=fa.Gaussian(1.0))
+    hopeless = fa.plan(records=100, epsilon=0.1, delta=0.0, batch_size=[10], epochs=[1, 2])
     assert {text.get_text() for text in plot.plan(hopeless).axes[0].texts} == {"none"}
     with pytest.raises(ValueError, match="did you mean 'noise_on_mean'"):
         plot.plan(table, "noise_on_means")

@@ -8,6 +8,8 @@ import pytest
 import fastacct as fa
 from fastacct.core.bounds import DisjointBoundsWarning
 from fastacct.readers import ladder
+from fastacct.readers.contour import Contour
+from fastacct.readers.nearby import EPSILON
 
 
 def never(name, monkeypatch):
@@ -76,3 +78,37 @@ def test_what_the_line_leaves_wide_of_several_sampled_gaussians_divergences_boun
     """Deltas were up to 1e13 times larger."""
     verb = fa.delta if "epsilon" in targets else fa.epsilon
     assert 0.0 < verb(job, **targets) <= verb(job, **targets, accountant=fa.RDP()) * (1.0 + 1e-6)
+
+
+def test_where_nothing_else_is_known_the_job_without_its_samples_answers():
+    """Random allocation has no losses one by one, and what else is there neither a line nor finite divergences."""
+    sample = fa.Together(fa.ApproxDP(0.1, 1e-11) + fa.DiscreteGaussian(1.26, 2) * 3).poisson(0.0065)
+    assert fa.epsilon(sample * 2 + fa.Gaussian(4.68).allocation(20), delta=1e-5) < 24.0
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "add", "replace_one"])
+@pytest.mark.parametrize("noise", [1e-200, 1e155, 1e300])
+def test_noise_whose_square_is_no_number_is_answered(noise, relation):
+    """Losses of mixtures divide by the square, which raised an error where grids or one release were asked."""
+    sampled = fa.Gaussian(noise).poisson(0.3)
+    for job in (sampled, sampled * 3, sampled + fa.Gaussian(2.0).poisson(0.1) * 2, sampled + fa.Skellam(9.0)):
+        for verb, targets in (
+            (fa.epsilon, {"delta": 1e-6}),
+            (fa.epsilon, {"delta": 1e-300}),
+            (fa.delta, {"epsilon": 1e308}),
+        ):
+            assert verb(job, **targets, neighbors=relation) >= 0.0
+
+
+def test_a_line_that_is_made_asks_no_run_for_its_mechanisms(monkeypatch):
+    job = fa.Gaussian(2.0).poisson(0.1) * 10
+    monkeypatch.setattr(type(job), "is_gaussian", property(lambda _: pytest.fail("mechanisms were built")))
+    assert Contour(job, "add_remove").read_cell(0, np.array([1e-5]), EPSILON)[0].status[0] == fa.Status.TIGHT
+
+
+def test_of_disjoint_parts_only_those_that_may_be_the_largest_are_asked_on(monkeypatch):
+    for name in ("losses", "divergences", "coarse", "unsampled"):
+        never(name, monkeypatch)
+    largest = fa.epsilon_bounds(fa.Laplace(1.0) * 30, delta=1e-6)
+    parts = (fa.Laplace(1.0) * 30, fa.Together(fa.Laplace(20.0) * 2).poisson(0.1) * 2, fa.Gaussian(30.0))
+    assert fa.epsilon_bounds(fa.Parallel(*parts), delta=1e-6) == largest

@@ -117,13 +117,34 @@ def test_what_is_beyond_the_last_point_is_counted(monkeypatch):
     assert moved > 5
 
 
+def off(made: _Sum, loss: Cells, weight: Cells, **near: int) -> float:
+    """Largest error of the sums of all phases, over what the ledger says."""
+    found, grown = made._moments(loss, weight, **near)
+    t = np.arange(made.points).astype(np.longdouble) * np.longdouble(made._spacing)
+    x = np.multiply.outer(t, loss.astype(np.longdouble))
+    real, imaginary = (np.sum(wave(x) * weight, axis=1) for wave in (np.cos, np.sin))
+    counted = grown * weight.sum() + 4.0 * t * np.sum(weight * np.abs(loss))
+    return float(np.max(np.hypot(found.real - real, found.imag - imaginary) / (counted * smoothed.ROUNDING)))
+
+
+@pytest.mark.parametrize("wide", [1e-9, 0.01, 1.0, 40.0])
+def test_all_phases_are_as_good_as_their_ledger_says(wide):
+    """Of atoms in one place, side by side, and further apart than the period."""
+    made, rng = _Sum(PARTS, 2.0, 1e-4), np.random.default_rng(3)
+    loss, weight = 0.3 + wide * rng.standard_normal(200), rng.random(200)
+    weight /= weight.sum()
+    assert off(made, loss, weight) < 1.0
+    assert off(made, loss, weight, near=11) > 1.0
+
+
 def test_phases_as_bad_as_their_bound_are_counted(monkeypatch):
     """With a rounding of 1e-9 instead, and phases off by as much as is counted."""
     places = (0.5, 1.103, 2.03)
     exact = [_Sum(PARTS, 2.0, 1e-4).smooth(epsilon) for epsilon in places]
-    phases = _Sum._phases
+    phases, moments = _Sum._phases, _Sum._moments
     monkeypatch.setattr(smoothed, "ROUNDING", 1e-9)
     monkeypatch.setattr(_Sum, "_phases", lambda self, x: phases(self, x * (1.0 + 2.9e-9)))
+    monkeypatch.setattr(_Sum, "_moments", lambda self, x, weight: moments(self, x * (1.0 - 3.9e-9), weight))
     rough = _Sum(PARTS, 2.0, 1e-4)
     for epsilon, (low, high) in zip(places, exact, strict=True):
         least, most = rough.smooth(epsilon)

@@ -1,9 +1,10 @@
 """Entries of the kernels' ledgers that were taken out one by one: python -m tests.take_out runs them.
 
 As mutants.py, for rules in C headers: each row is a header, a piece of its text and what stands there without the rule,
-and a test.  No row needs a build of the package: tests/kernels/test_direct_sums.py compiles its programs from the
-headers of the scratch copy, and kernel_parts.py the functions of tests/kernels/parts (3 to 8 s a row).  All rows take
-15 to 35 minutes.
+and a test.  No row of MUTANTS needs a build of the package: tests/kernels/test_direct_sums.py compiles its programs
+from the headers of the scratch copy, and kernel_parts.py the functions of tests/kernels/parts (3 to 8 s a row).  Tests
+of the rows of BUILT ask the package, one level of which is built without the rule first (25 s a row).  All rows take 20
+to 40 minutes.
 """
 
 SUMS = "kernels/direct_sums test_bounds_of_a_line_hold and "
@@ -28,6 +29,9 @@ ROOT, CHECKED, MEETS = (
 READOUT, LARGER = "exact/exact_readout.h", "kernels/exact/answers test_the_larger_direction"
 THEOREMS = "kernels/exact/one_step test_basic_and_advanced"
 MISSED = "kernels/loss/sums_of_ratios test_what_coarse_densities"
+CONVERSION, FORMULAS = "renyi/conversion.h", "kernels/renyi/conversion test_both_conversions"
+PROFILE, PROFILES = "loss/gaussian_profile.h", "kernels/loss/gaussian_profile test_delta_is_above"
+MOMENT, WHOLE_ORDERS = "renyi/log_moment.h", "kernels/renyi/log_moment test_whole_orders"
 SERIES, WIDE = "renyi/order_series.h", "kernels/renyi/order_series test_a_leaf_that_is_too_wide"
 # fmt: off
 MUTANTS = (
@@ -246,6 +250,40 @@ MUTANTS = (
      "kernels/num/start test_the_functions"),
     (READOUT, "#define FA_NOTHING -745.2", "#define FA_NOTHING -400.0",
      "kernels/exact/answers test_a_delta_that_is_a_double"),
+    # what they rest on: intervals, tails, conversions, log-moments, deltas of Gaussians
+    ("num/interval.h", "a.upper >= b.upper ? a.upper : b.upper >= a.upper ? b.upper : NAN", "fa_min(a.upper, b.upper)",
+     "kernels/num/interval test_where_they_do_not_meet"),
+    ("num/window.h", "log(0.5 * erfc(x * FA_HALF_ROOT))", "log(0.45 * erfc(x * FA_HALF_ROOT))",
+     "kernels/num/window test_the_tail"),
+    (CONVERSION, "(k - log_delta) / a", "(k - log_delta) / (1.0 + a)", FORMULAS),
+    (CONVERSION, "return k - a * eps - gain - log_alpha +", "return k - a * eps - 2.0 * gain - log_alpha +", FORMULAS),
+    (CONVERSION, "log(expm1(k) + rest);", "log(expm1(k) + 0.5 * rest);",
+     "kernels/renyi/conversion test_the_optimal_conversion_needs"),
+    (MOMENT, "0.5 * (a / sigma) * ((1.0 + a) / sigma)", "0.5 * (a / sigma) * (a / sigma)",
+     "kernels/renyi/log_moment test_without_sampling"),
+    ("renyi/binomial_series.h", "if (j < 2.0)", "if (j < 3.0)", WHOLE_ORDERS),
+    ("renyi/node_cache.h", "lm->kl[i + 1] = lm->kl[i] + sum;", "lm->kl[i + 1] = lm->kl[i];", WHOLE_ORDERS),
+    ("renyi/quadrature.h", "fa_max(1.0 + a, 2.0) + FA_TAIL_WIDTH * m->sigma", "fa_max(1.0 + a, 2.0) + m->sigma",
+     WHOLE_ORDERS),
+    ("loss/sampled.h", "return (1.0 + a) * psi;", "return a * psi;", WHOLE_ORDERS),
+    ("renyi/order_search.h", "total->upper += n * one.upper;", "total->upper += one.upper;",
+     "kernels/renyi/order_search test_log_moments"),
+    ("renyi/order_search.h", "fa_min(0.5 * kl, -expm1(-kl))", "fa_min(0.25 * kl, -expm1(-kl))",
+     "kernels/renyi/order_search test_total_variation"),
+    (PROFILE, "bracket *= mu;", "bracket *= 0.9 * mu;", PROFILES),
+    (PROFILE, "log1p(-miss * (1.0 - 1e-12", "log1p(-2.0 * miss * (1.0 - 1e-12", PROFILES),
+    ("loss/mixtures.h", "p_mean[i] == -q_mean[i] && p_weight[i] == q_weight[i]", "p_mean[i] == -q_mean[i]",
+     "kernels/loss/mixtures test_both_directions"),
+    ("loss/smooth.h", "out.beyond = 4.0 * (exp(left) + exp(right)) + cut;", "out.beyond = 0.0;",
+     "kernels/loss/smooth test_sums_of_a_lattice"),
+    ("loss/table.h", "return worst + 2.0 * table->missed * all;", "return worst;",
+     "kernels/loss/table test_mass_that_panels"),
+    ("density/convolve.h", "j < m; j++)\n            out[i + j] +=", "j < m - 1; j++)\n            out[i + j] +=",
+     "kernels/density/panel test_masses_are"),
+    ("line/capped_real.h", "out.rest = s0 - missing + add;", "out.rest = s0 - missing;",
+     "kernels/line/capped_real test_a_moment_is"),
+    ("line/capped_eps.h", "g.up = both + g.put + g.rare + g.floor;", "g.up = both;",
+     "kernels/line/capped_eps test_every_entry"),
     # one step
     (STEP, "r.upper = fa_min(0.0, log_delta + scale + pad);", "r.upper = fa_min(0.0, log_delta + scale);", NEXT_TO_END),
     (STEP, "r.lower = log_delta + scale - pad -", "r.lower = log_delta + scale -", NEXT_TO_END),
@@ -254,5 +292,19 @@ MUTANTS = (
      "kernels/exact/one_step test_a_sampled_step_a_few"),
     (STEP, "fa_min(0.0, log(fa_max(d, 0.0) + slip));", "fa_min(0.0, log(fa_max(d, 0.0)));", TWO_MASSES),
     (STEP, "r.lower = d > slip ? log(d - slip) : -INFINITY;", "r.lower = d > slip ? log(d) : -INFINITY;", TWO_MASSES),
+)
+BUILT = (
+    ("renyi/cells.h", "cells->steps[(begin + (i < n ? i : 0)) * cells->stride]", "cells->steps[begin * cells->stride]",
+     "kernels/renyi/shared_orders test_a_cell_of"),
+    ("exact/blocks.h", "out->upper[i] = top[quantity];", "out->upper[i] = 0.0;",
+     "verbs/dpsgd test_edge_cases_of_the_run"),
+    ("loss/fill.h", "to->log_weight[i] += to->loss[i];", "", "kernels/line/pieces test_the_pair_of"),
+    ("line/capped_read.h", "found.upper = r.log_value + log1p(g.up) + pad;", "found.upper = r.log_value + pad;",
+     "kernels/exact/oracle test_true_delta"),
+    ("line/mixture_powers.h", "out->unit[0] = exp(-out->top);", "out->unit[0] = 0.0;",
+     "kernels/line/groups test_means_on"),
+    ("line/mixture_nodes.h", "moved[j] = a - b[j] + m->p_from;", "moved[j] = 0.1 * (a - b[j] + m->p_from);",
+     "kernels/line/mixtures test_coarse_lines"),
+    ("invert/blocks.h", "t.eps = in->eps[i];", "t.eps = in->eps[0];", "kernels/invert/calibrate test_a_cell_has"),
 )
 # fmt: on

@@ -269,7 +269,7 @@ MORE = [
             ("fnr", "did you mean 'tradeoff'"),
             ("federated", "a client is a record"),
             ("prove", "did you mean 'certify'"),
-            ("plot.pld", "did you mean 'privacy_loss'"),
+            ("plot.pld", "fastacct.privacy_loss(job)"),
         )
     ),
     *((f"{one} + 1", "job + other, or job * count") for one in ("JOB", "GAUSSIAN")),
@@ -358,7 +358,7 @@ COMMANDS = [
 
 UNHELPED_TOO = [
     *(f"fa.epsilon(**RUN, delta=1e-5, sampling={word!r})" for word in ("replacement", "sequential", "none")),
-    *("fa.epsilon(JOB, 1e-5, neighbors='user')", "fa.PATE", "fa.RAPPOR", "fa.privacy_loss(JOB).mean()", "JOB[0]"),
+    *("fa.epsilon(JOB, 1e-5, neighbors='user')", "fa.privacy_loss(JOB).mean()", "JOB[0]"),
     *(
         "fa.Accountant(3, 1e-5) + JOB",
         "SWEEP['epsilon']",
@@ -366,12 +366,12 @@ UNHELPED_TOO = [
     ),
     *("JOB.copy", "JOB.name", "fa.plot.budget(fa.Accountant(3, 1e-5))", "fa.report(GAUSSIAN, 1e-5, language='de')"),
     *("fa.utility(GAUSSIAN, dim=3)", "fa.dpsgd.epsilon(**RUN, delta=1e-5, sampling='random')"),
-    *("fa.guarantee(JOB, 1e-5)", "fa.Accountant(budget=3)", "fa.Accountant(3, 1e-5).split", "GAUSSIAN.variance"),
+    *("fa.guarantee(JOB, 1e-5)", "fa.Accountant(budget=3)", "GAUSSIAN.variance"),
     *(
         "fa.explain(JOB, delta=1e-5).text",
         "fa.curve.privacy_curve(JOB, n=10)",
         "fa.Accountant(3, 1e-5).noise_multiplier",
     ),
-    *("fa.report(GAUSSIAN, 1e-5, filename='x')", "fa.calibrate(fa.Gaussian, mu=1.0)", "fa.paragraph_of"),
+    "fa.calibrate(fa.Gaussian, mu=1.0)",
 ]
 """Refused without the cure, or with a wrong one."""

@@ -6,9 +6,11 @@ few others use, then those of modules that import it, and last the contract of t
 cheapest run first (tests/costs.json), until the seconds are used up; the first one runs in any case.  The seconds are
 process time of everything: to start, to build, to read files of tests, to run them.  What it took is printed last.
 
-Of a header come the rows, then those of headers that include it, then the test files of its folder.  For it the kernels
-are built at -O1 and one level into build/near (FASTACCT_BUILD=near, 20 s), and used from there.  Their bits differ from
-those of a release: a test of bits or widths that fails here alone is judged by `make quick`.
+Of a header come the rows, then the tests of its folder, those of headers that include it, and files that use it.  For
+it the kernels are built at -O1 and one level into build/near (FASTACCT_BUILD=near, 20 s), and used from there.  Their
+bits differ from those of a release: a test of bits or widths that fails here alone is judged by `make quick`.
+
+What is chosen is what should fit.  A test whose turn comes when the seconds are used up is skipped, and counted.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from tests import costs, kernel_mutants, mutants, tiers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +36,10 @@ HEADERS = ROOT / "fastacct_ext" / "include"
 SECONDS = 60.0
 #: Of them to find the tests and to start two workers, and for both to read a file of tests.
 START, READ = 26.0, 0.2
+#: ... and of them for the process that hands tests to both.
+ALONE = 10.0
+#: Tells workers when to stop: process seconds of one of them.
+STOP = "FASTACCT_NEAR_SECONDS"
 #: Of a function that was never measured.
 UNKNOWN = 0.5
 #: Names that so many tests use tell nothing of a module.
@@ -174,9 +182,14 @@ def of_name(path: Path) -> list[str]:
 
 
 def beside(path: Path) -> tuple[str, ...]:
-    """How the files begin that test a header's folder."""
-    folder = path.parent.name
-    return (f"kernels/{folder}/", *FOLDERS[folder]) if folder in FOLDERS else ("kernels/test_c_interface",)
+    """How the files begin that use a header's folder."""
+    return FOLDERS.get(path.parent.name, ("kernels/test_c_interface",))
+
+
+def of_header(header: str) -> list[Test]:
+    """What the rows of a header name."""
+    rows = (*kernel_mutants.MUTANTS, *kernel_mutants.BUILT)
+    return [test for row in of_rows(rows, header) for test in named(row)]
 
 
 def ranks(path: Path) -> Iterator[list[Test]]:
@@ -190,8 +203,11 @@ def ranks(path: Path) -> Iterator[list[Test]]:
         yield from users(set().union(*(defined(one) for one in importers(path))))
     else:
         header = path.relative_to(HEADERS).as_posix() if path.is_relative_to(HEADERS) else path.name
-        for file in (header, *including(header)):
-            yield [test for row in of_rows(kernel_mutants.MUTANTS, file) for test in named(row)]
+        own = header.partition("/")[0] + "/"
+        yield of_header(header)
+        yield [test for test in everything if test[0] == f"kernels/{own}test_{path.stem}.py"]
+        yield [test for test in everything if test[0].startswith(f"kernels/{own}")]
+        yield from map(of_header, including(header))
         yield [test for test in everything if test[0].startswith(beside(path))]
     always = tuple(dict.fromkeys(one.partition("[")[0] for one in tiers.QUICK))
     yield [test for test in everything if "::".join(test).startswith(always)]
@@ -221,7 +237,13 @@ def used() -> float:
     return sum(os.times()[:4])
 
 
-def build() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A hook, in workers that have this module as a plugin: no test begins when their seconds are used up."""
+    if used() > float(os.environ.get(STOP, "inf")):
+        pytest.skip("the seconds are used up")
+
+
+def build(root: Path = ROOT) -> None:
     """The kernels with what is in the headers now, at -O1 and one level, beside those that are installed."""
     command = [
         sys.executable,
@@ -233,7 +255,7 @@ def build() -> None:
         "--build-temp",
         "build/near/made",
     ]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {"FASTACCT_BUILD": "near"}, check=True)
+    subprocess.run(command, cwd=root, env=os.environ | {"FASTACCT_BUILD": "near"}, check=True)
 
 
 def main(file: str, most: float = SECONDS) -> int:
@@ -250,8 +272,10 @@ def main(file: str, most: float = SECONDS) -> int:
     print(f"{len(tests)} functions of {', '.join(dict.fromkeys(one for one, _ in found))}", flush=True)
     absent = {missing(one) for one in TESTS.rglob("test_*.py")} - {""}
     print(f"left out: tests that need {', '.join(sorted(absent)) or 'nothing'}", flush=True)
-    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", *plugin, *tests]
-    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    in_order = ["-n", "2", "--dist", "load", "--maxschedchunk", "1"]
+    command = [sys.executable, "-m", "pytest", *in_order, "-p", "tests.near", *plugin, *tests]
+    share = str((most - used() - ALONE) / 2.0)
+    code = subprocess.run(command, cwd=ROOT, env=os.environ | {STOP: share}, check=False).returncode
     print(f"took {used():.0f} s of process time")
     return code
 

@@ -2,7 +2,8 @@
 
 make quick     of every function cases of at most 0.3 s of process time, for 0.15 s together and one at least, and what
                QUICK names (tests/costs.json has the seconds)
-make test      of every function the cases that take 1.5 s together, one at least, and what WHOLE names
+make test      of every function the cases that take 1.5 s together, one at least, what WHOLE names, and what rows of
+               mutants.py and kernel_mutants.py name, in quick where it is cheap
 make lint      form of the code: rooms, imports, types, words of messages
 make docs      form of the pages: links, sentences, tables, examples
 make campaign  all that is not form, and what CAMPAIGN names; Hypothesis at random
@@ -16,11 +17,11 @@ import contextlib
 import io
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests import costs
+from tests import costs, kernel_mutants, mutants
 
 #: Where Hypothesis keeps the settings of a test.
 SETTINGS = "_hypothesis_internal_use_settings"
@@ -87,6 +88,18 @@ LATER = (COMPILED,)
 WHOLE = (CONTRACT,)
 
 
+def named(nodeids: Iterable[str]) -> Iterator[list[str]]:
+    """The cases that each row of the tables names, where there are any."""
+    by_file = defaultdict(list)
+    for nodeid in nodeids:
+        by_file[costs.named(nodeid)[0]].append(nodeid)
+    rows = (*mutants.MUTANTS, *kernel_mutants.MUTANTS, *kernel_mutants.BUILT)
+    for file, words in {mutants.noticed_by(row[-1]) for row in rows}:
+        begin, *others = words.split(" and ")
+        own = (one for one in by_file[file] if costs.named(one)[1].startswith(begin))
+        yield [one for one in own if all((word.removeprefix("not ") in one) != ("not " in word) for word in others)]
+
+
 def homes(nodeids: Iterable[str], table: costs.Table) -> dict[str, str]:
     """The cheapest target that runs each case: quick, test, lint, docs or campaign."""
     functions = defaultdict(list)
@@ -110,7 +123,16 @@ def homes(nodeids: Iterable[str], table: costs.Table) -> dict[str, str]:
                 found[nodeid] = "quick"
             else:
                 found[nodeid] = "test" if case in test or whole.startswith(WHOLE) else "campaign"
+    for cases in named(found):
+        if {found[one] for one in cases} == {"campaign"}:
+            found |= {one: "quick" if is_cheap(table, one) else "test" for one in cases}
     return found
+
+
+def is_cheap(table: costs.Table, nodeid: str) -> bool:
+    """Whether a case is not dear."""
+    file, case = costs.named(nodeid)
+    return case not in costs.dear_cases(table, file, case)
 
 
 def reads(tier: str, file: str) -> bool:

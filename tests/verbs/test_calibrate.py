@@ -106,7 +106,10 @@ def test_a_search_for_noise_asks_no_extremes(monkeypatch):
     found = fa.dpsgd.noise_multiplier(**run, epsilon=2.0, delta=1e-5)
     assert 0.25 <= min(asked) <= found <= max(asked) <= 16.0
     asked.clear()
-    assert fa.dpsgd.noise_multiplier(**run, epsilon=2.0, delta=1e-5, after=fa.Laplace(0.4)) == math.inf
+    with pytest.raises(
+        ValueError, match=r"epsilon 2\.49998 alone, and exceeds the target epsilon = 2 at delta = 1e-05"
+    ):
+        fa.dpsgd.noise_multiplier(**run, epsilon=2.0, delta=1e-5, after=fa.Laplace(0.4))
     assert not asked or max(asked) < 1.0
     assert fa.dpsgd.noise_multiplier(**run, epsilon=math.inf, delta=1e-5) == 0.0
 

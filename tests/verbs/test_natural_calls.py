@@ -1,9 +1,12 @@
 """What people write first: a call is answered, or refused with the cure in one line."""
 
+from types import SimpleNamespace  # noqa: F401, what calls use
+
 import pytest
 
 import fastacct as fa
 from fastacct.__main__ import main
+from tests.foreign_calls import FOREIGN, FOREIGN_COMMANDS
 from tests.natural_calls import ANSWERED_TOO, COMMANDS, MORE, UNHELPED_TOO
 
 RUN = {"noise_multiplier": 1.0, "records": 1000, "batch_size": 50, "epochs": 2}
@@ -298,9 +301,9 @@ REFUSED += [
             ("dpsgd.calibrate", "did you mean 'noise_multiplier'"),
             ("dpsgd.epochs", "did you mean 'steps'"),
             ("dpsgd.batch_size", "did you mean 'sample_rate'"),
-            ("PLDAccountant", "did you mean 'PLD'"),
-            ("PRVAccountant", "did you mean 'PLD'"),
-            ("RdpAccountant", "did you mean 'RDP'"),
+            ("PLDAccountant", "fastacct.epsilon(job, delta=...), with accountant="),
+            ("PRVAccountant", "fastacct.epsilon(job, delta=...), with accountant="),
+            ("RdpAccountant", "fastacct.epsilon(job, delta=...), with accountant="),
             ("SelfComposedDpEvent", "job + other, job * count"),
             ("PoissonSampledDpEvent", "write .poisson(sample_rate)"),
             ("subsample", "write .poisson(sample_rate)"),
@@ -318,7 +321,7 @@ REFUSED += [
     ("fa.Gaussian(1.0, 2.0)", "its parameters: noise_multiplier"),
     ("fa.Exponential(1.0, 2.0)", "its parameters: epsilon"),
 ]
-REFUSED += MORE
+REFUSED += MORE + FOREIGN
 ANSWERED += ANSWERED_TOO
 UNHELPED = [
     *("GAUSSIAN + 5", "GAUSSIAN(1.0)"),
@@ -357,7 +360,7 @@ def test_a_mistake_is_answered_with_the_cure_in_one_line(call, cure):
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(("words", "cure"), COMMANDS, ids=[words for words, _ in COMMANDS])
+@pytest.mark.parametrize(("words", "cure"), [*COMMANDS, *FOREIGN_COMMANDS])
 def test_a_natural_command_is_answered_or_refused_with_the_cure(words, cure, capsys):
     code = main(words.split())
     answered, refused = capsys.readouterr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 
@@ -344,6 +345,26 @@ def test_second_moments_without_an_upper_bound_take_few_deltas(left, most):
     assert low > 1.24 * (1.0 - left)
     assert high == math.inf if left else high < 1.26
     assert sum(asked) < most
+
+
+def test_of_disjoint_parts_only_the_largest_one_is_searched(monkeypatch):
+    """Of the others it takes one question to know that they are not larger; both sides of a tail take one, too."""
+    asked = collections.Counter()
+    deltas_of = fa.privacy_loss(fa.Gaussian(1.0))._deltas_of.__func__
+
+    def counted(loss, direction, epsilon):
+        asked[repr(loss._job)] += 1
+        return deltas_of(loss, direction, epsilon)
+
+    parts = [fa.Gaussian(noise) * 1 for noise in (2.0, 1.5, 1.0)]
+    loss = fa.privacy_loss(fa.Parallel(*parts) + fa.Laplace(3.0), neighbors="remove")
+    monkeypatch.setattr(type(loss), "_deltas_of", counted)
+    loss.quantile(0.02)
+    assert sorted(asked.values())[:2] == [1, 1]
+    assert max(asked, key=asked.get) == repr(parts[2] + fa.Laplace(3.0))
+    asked.clear()
+    loss.exceeds([1.0, 2.0])
+    assert [*asked.values()] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("direction", ["add_remove", "remove", "add"])

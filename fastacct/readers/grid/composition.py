@@ -59,8 +59,6 @@ class Composition:
             if copies:
                 self.parts.append(_Part(measure, copies, positions, loss, loss_error, mass, np.log(mass)))
         self.spacing = self.parts[0].measure.spacing if self.parts else 1.0
-        if any(part.measure.spacing != self.spacing for part in self.parts):
-            raise ValueError("measures on different spacings do not compose")
         self.n_factors = sum(part.copies for part in self.parts)
         self.has_no_finite_loss = any(not part.mass.size for part in self.parts)
         self.origin = sum((Fraction(part.measure.origin) * part.copies for part in self.parts), Fraction(0))
@@ -126,7 +124,7 @@ class Composition:
         last = min(self.length - 1, math.ceil((Fraction(high) - self.origin) / Fraction(self.spacing)))
         first = max(self.start, math.floor((Fraction(low) - self.origin) / Fraction(self.spacing)))
         wanted = max(last - first + 1, 2)
-        n_points = _fft_size(min(wanted, max_points))
+        n_points = fft_size(min(wanted, max_points))
         if n_points < wanted:
             first = max(first, math.floor((Fraction(now.mean) - self.origin) / Fraction(self.spacing)) - n_points // 2)
         room = n_points - min(wanted, n_points)
@@ -212,7 +210,7 @@ def _norm(x: Cells) -> float:
     return math.sqrt(float(np.sum(x * x)))
 
 
-def _fft_size(n_points: int) -> int:
+def fft_size(n_points: int) -> int:
     """2^k or 3 2^k, at least `n_points`."""
     power = 1 << max(1, math.ceil(math.log2(n_points)))
     return 3 * power // 4 if power >= 8 and 3 * power // 4 >= n_points else power

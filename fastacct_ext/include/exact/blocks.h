@@ -46,7 +46,7 @@ static int fa_exact_give(fa_exact *e, int64_t i, double target, double off, fa_q
     e->target = target;
     e->off = e->capped[0].job.off = e->capped[1].job.off = off;
     e->at = i;
-    e->is_shared = quantity != FA_GIVE_DELTA;
+    e->is_shared = quantity != FA_GIVE_DELTA || e->n_data > 0;
     if (quantity == FA_GIVE_THRESHOLD) {
         out->lower[i] = fa_threshold(e, target, out->upper + i);
         out->slope[i] = NAN;
@@ -101,7 +101,9 @@ static int64_t fa_exact_job(const fa_job *job, const fa_cells *at, const fa_ques
     for (i = 0; i < at->n && !fa_is_late(i, end); i++) {
         if (!released && !fa_alloc_failed())
             fa_give_nothing(i, ask->quantity, out);
-        else if (!released || !fa_exact_give(&e, i, at->target[i], at->off ? at->off[i] : 0.0, ask->quantity, out)) {
+        else if (!released || !fa_goes_on() ||
+                 !fa_exact_give(&e, i, at->target[i], at->off ? at->off[i] : 0.0, ask->quantity, out)) {
+            (void)fa_alloc_failed();
             i = FA_NO_MEMORY;
             break;
         }

@@ -40,7 +40,7 @@ typedef struct {
     double off;             /* what the log delta that is asked may be off by: bounds of eps are those of its ends */
     double target;          /* of this job that was read last, NaN: none; and where its answer is */
     int64_t at;
-    int is_shared;         /* whether many deltas of the job are expected to be read */
+    int is_shared;         /* whether deltas that are near share a line, if many are expected, or lines are dear */
     double slope;          /* d log delta/d eps at the last delta read, of the direction that decided */
     fa_cap_work capped[2]; /* lines of directions remove and add */
     fa_pair *pairs;        /* of the blocks of a job: those of direction remove, then those of direction add */
@@ -83,7 +83,7 @@ FA_FUNC void fa_capped_begin(fa_cap_work *capped, int n_blocks, int is_add)
 {
     (void)fa_cap_job_clear(&capped->job, n_blocks);
     capped->job.is_add = is_add;
-    capped->anchor = capped->near = 0.0;
+    capped->anchor = capped->near = capped->none = capped->unit = 0.0;
     capped->certified = 0;
 }
 
@@ -280,7 +280,7 @@ FA_FUNC void fa_set_wall(fa_cap_work *work, int walled)
     if (work->job.walled == walled)
         return;
     work->job.walled = walled;
-    work->anchor = work->near = 0.0;
+    work->anchor = work->near = work->none = work->unit = 0.0;
     for (b = 0; b < work->job.n; b++) {
         work->job.blocks[b].walled = 0;
         work->job.blocks[b].deep = 0.0;

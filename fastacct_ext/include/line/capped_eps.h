@@ -13,7 +13,8 @@
 #define FA_CAP_JUMPY   0.8 /* ... and below this every one, but for more than so many mechanisms: */
 #define FA_CAP_SEVERAL 8
 #define FA_CAP_SHARED  0.99 /* expected participations from which all targets near a round one share a line */
-#define FA_CAP_FINE    4e-9 /* width of eps that another line need not better */
+#define FA_CAP_FINE    4e-9 /* width of eps, or of delta, that another line need not better */
+#define FA_CAP_WIDE    1e-6 /* width of delta from which on it is loose, whatever the line */
 
 /* what a line is drawn for: how small its errors are to be, from which width of eps on it is drawn once more, how near
  * its target, in log delta, its ledger may be closed, and where bounds of eps are kept before it is drawn once more, or
@@ -253,24 +254,51 @@ FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval
     return fa_cap_eps(work, log_delta, out);
 }
 
+/* about half a deviation of the losses, a power of two: of losses that are data under P, which few large ones hardly
+ * move; found once */
+FA_FUNC double fa_cap_unit(fa_cap_work *work)
+{
+    fa_cap_job *job = &work->job;
+    fa_cap_effort effort = fa_cap_usual_effort();
+    double most = job->variance + job->mu2, mean, variance;
+    if (work->unit > 0.0)
+        return work->unit;
+    if (job->data > 0 && fa_cap_bulk(job, &effort, &mean, &variance) && variance > 0.0)
+        most = fa_min(most, variance);
+    return work->unit = exp2(floor(log2(0.7 * sqrt(most))));
+}
+
+/* whether a line that has been drawn for another eps says enough, its ledger moved to g: where its own errors are more
+ * than what is good, and no more work makes them less, a line drawn for this eps would hardly say more */
+FA_FUNC int fa_cap_serves(const fa_cap_work *work, const fa_cap_ledger *g)
+{
+    double own = work->anchored.g.up + work->anchored.g.down, good = fa_cap_good(&work->line);
+    if (work->job.data > 0 && own > FA_CAP_FINE)
+        good = fa_max(good, own < FA_CAP_WIDE ? fa_min(3.0 * own, 0.9 * FA_CAP_WIDE) : 1.5 * own);
+    return g->up + g->down < good;
+}
+
 /* log delta at eps from the line that serves all targets about an odd multiple of half a deviation of the losses, or of
  * about so much, else from one of its own.  0: not certified, *out is untouched */
 FA_FUNC int fa_cap_log_delta_shared(fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
 {
-    double unit = exp2(floor(log2(0.7 * sqrt(work->job.variance + work->job.mu2)))),
-           anchor = unit * (floor(eps / unit) + 0.5), pad;
+    double unit = fa_cap_unit(work), anchor = unit * (floor(eps / unit) + 0.5), pad;
     fa_cap_answer *a = &work->anchored;
     fa_cap_reading r;
     fa_cap_ledger g;
-    if (!fa_cap_is_shared(&work->job) || !(anchor < INFINITY))
+    if (!fa_cap_is_shared(&work->job) || !(anchor < INFINITY) || work->none == anchor)
         return fa_cap_log_delta(work, eps, 0.0, out, slope_out);
     if (work->anchor != anchor)
         (void)fa_cap_log_delta(work, anchor, FA_CAP_SPARE, &(fa_interval){0.0, 0.0}, slope_out);
     work->anchor = anchor;
+    if (!(a->eps == anchor && a->g.up + a->g.down < 0.1)) {
+        work->none = anchor;
+        return fa_cap_log_delta(work, eps, 0.0, out, slope_out);
+    }
     r = fa_cap_read(&work->job, &work->line, eps);
-    if (a->eps == anchor && r.log_value == r.log_value) {
+    if (r.log_value == r.log_value) {
         g = fa_cap_move_ledger(work, a, eps, r.log_value);
-        if (g.up + g.down < fa_cap_good(&work->line)) {
+        if (fa_cap_serves(work, &g)) {
             pad = 8.0 * FA_EPS * (1.0 + fabs(r.log_value));
             *out = (fa_interval){r.log_value + log1p(-g.down) - pad, r.log_value + log1p(g.up) + pad};
             *slope_out = r.slope;

@@ -28,6 +28,8 @@ typedef struct {
     fa_cap_line line;
     double anchor;          /* log delta, a power of 1/10, or eps (> 0) that the line was drawn for, 0: none ... */
     fa_cap_answer anchored; /* ... and eps there, 0: there is no line */
+    double none;            /* eps for which no line could be drawn that serves those about it, 0: none is known */
+    double unit;            /* of the eps that lines are drawn for; 0: not known yet */
     double near;            /* log delta that the line was drawn for by itself, minus that where at once, 0: none ... */
     fa_cap_answer own;      /* ... and eps there, 0: there is no line */
     int certified;          /* whether the line's ledger is closed and its answer stands */
@@ -71,8 +73,8 @@ FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *lin
     return out;
 }
 
-/* K'(1) + x sqrt(K''(1)), mean and deviation of the losses under P: eps where x of them are wanted */
-FA_FUNC double fa_cap_guess_bulk(fa_cap_job *job, const fa_cap_effort *effort, double x)
+/* K'(1) and K''(1), mean and variance of the losses under P, on coarse nodes.  0: not known */
+FA_FUNC int fa_cap_bulk(fa_cap_job *job, const fa_cap_effort *effort, double *mean_out, double *variance_out)
 {
     double mean = 0.5 * job->mu2, variance = job->mu2;
     int b;
@@ -81,12 +83,21 @@ FA_FUNC double fa_cap_guess_bulk(fa_cap_job *job, const fa_cap_effort *effort, d
         fa_cap_real r;
         if ((block->pair && !fa_cap_begin_at(block, effort, 1.0 + 12.0 * block->sigma)) ||
             !block->family->coarse(block, 0.0, 4.0))
-            return 0.0;
+            return 0;
         r = fa_cap_block_k(block, &block->coarse, 1.0, 0, 0.0);
         mean += r.d1;
         variance += r.d2;
     }
-    return mean + x * sqrt(variance);
+    *mean_out = mean;
+    *variance_out = variance;
+    return 1;
+}
+
+/* eps where x deviations of the losses under P are wanted */
+FA_FUNC double fa_cap_guess_bulk(fa_cap_job *job, const fa_cap_effort *effort, double x)
+{
+    double mean, variance;
+    return fa_cap_bulk(job, effort, &mean, &variance) ? mean + x * sqrt(variance) : 0.0;
 }
 
 /* about eps of a Gaussian with mean difference mu, at log delta: delta = phi(a) (m(a) - m(a + mu)), a = eps/mu - mu/2,
@@ -249,7 +260,7 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
     fa_cap_saddle at;
     fa_cap_ledger g;
     fa_cap_reading r;
-    double pad, size = NAN;
+    double pad, size = NAN, before = INFINITY;
     fa_caps next;
     int round = 0, with_floor = fa_cap_is_near_wall(job);
     work->anchor = work->anchored.eps = work->near = work->own.eps = 0.0;
@@ -283,6 +294,9 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
             effort.caps = next;
             continue;
         }
+        if (job->data > 0 && g.up + g.down > 0.95 * before) /* what is left is no error of the line */
+            break;
+        before = g.up + g.down;
         fa_cap_try_harder(&effort, &g, 1.0);
         size = fa_min(-1e-3, r.log_value);
         round++;

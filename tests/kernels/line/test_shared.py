@@ -1,5 +1,8 @@
 """Targets of one run share capped lines, and no answer depends on which others were asked."""
 
+import math
+import time
+
 import numpy as np
 import pytest
 
@@ -151,3 +154,51 @@ def test_epsilon_where_no_line_is_certified_is_chernoffs_bound():
     epsilon = fa.dpsgd.epsilon(**run, delta=4.42e-33)
     assert 0.0 < epsilon < 0.4 * fa.dpsgd.epsilon(**run, delta=4.42e-33, accountant=fa.RDP())
     assert fa.dpsgd.delta(**run, epsilon=epsilon) <= 4.42e-33 * (1.0 + 1e-12)
+
+
+DEAR = fa.DiscreteGaussian(0.7, sensitivity=3) * 2 + fa.Gaussian(0.68).poisson(0.018) * 300
+
+
+def _of_a_density() -> fa.Process:
+    """Losses whose own error is most of an answer's, whatever the line."""
+    logistic = fa.jit.mechanism(log_density_p=_moved, log_density_q=_logistic, breakpoints=[0.0, 0.7])
+    return logistic * 64 + DEAR
+
+
+def _logistic(x: float) -> float:
+    return -abs(x) - 2.0 * math.log1p(math.exp(-abs(x)))
+
+
+def _moved(x: float) -> float:
+    return -abs(x - 0.7) - 2.0 * math.log1p(math.exp(-abs(x - 0.7)))
+
+
+def test_deltas_that_are_near_are_read_off_one_line_where_no_line_is_narrower():
+    """What an error is of delta, which falls, rises by the line's own rate: log(width delta) is a line in epsilon."""
+    epsilon = np.array([44.5, 45.0, 45.5, 46.0])
+    lower, upper, status = fa.delta_bounds(_of_a_density(), epsilon=epsilon, neighbors="remove")
+    assert (status == fa.Status.TIGHT).all()
+    assert 1e-9 < np.max(1.0 - lower / upper) < 1e-6
+    bend = np.diff(np.log(upper - lower), 2)
+    assert np.abs(bend).max() < 1e-4 < 1e-3 < np.abs(np.diff(np.log(upper), 2)).max()
+
+
+def test_a_delta_of_losses_that_are_data_is_that_of_its_logarithm():
+    """One line answers both, drawn for all epsilons that are near."""
+    epsilon = np.array([1.0, 1.1, 2.0])
+    job = fa.Gaussian(4.0).poisson(0.003) * 5_000 + fa.Laplace(5.0) * 3
+    lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon)
+    low, high, _ = fa.log_delta_bounds(job, epsilon=epsilon)
+    np.testing.assert_allclose(np.log(lower), low, rtol=1e-15, atol=2e-15)
+    np.testing.assert_allclose(np.log(upper), high, rtol=1e-15, atol=2e-15)
+
+
+def test_deltas_that_are_near_take_little_longer_than_one():
+    """Where a line takes a tenth of a second, and each of them had one of its own."""
+    job = _of_a_density() + fa.from_pmf((0.5, 0.3, 0.2), (0.3, 0.3, 0.4)) * 7
+    seconds = []
+    for size in (1, 1, 12):
+        start = time.process_time()
+        fa.delta_bounds(fa.Process(list(job)), epsilon=np.linspace(45.0, 45.1, size), neighbors="add_remove")
+        seconds.append(time.process_time() - start)
+    assert seconds[2] < 4.0 * seconds[1]

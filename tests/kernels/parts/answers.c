@@ -95,3 +95,22 @@ void mixtures(double ways, double count, double sigma, double delta, double eps,
         (void)fa_exact_job(&job, &at, &ask, 1e9, &answers);
     }
 }
+
+/* the ledger of an answer at eps0, moved by `by` while log delta moves by `change`: up and down, of entries that are
+ * tail, quadrature, rounding, put, floor, rare and alias; no job.  rates: of put, the line's c, left, right and low */
+void moved(double eps0, double by, double change, const double *entry, const double *rates, double *out)
+{
+    static fa_cap_work work;
+    fa_cap_answer a;
+    fa_cap_ledger g;
+    memset(&work, 0, sizeof(work));
+    memset(&a, 0, sizeof(a));
+    work.line.plan.c = rates[1], work.line.plan.left = rates[2], work.line.plan.right = rates[3];
+    work.line.plan.low = rates[4];
+    a.eps = eps0;
+    a.r.log_value = -10.0;
+    a.g.tail = entry[0], a.g.quadrature = entry[1], a.g.rounding = entry[2], a.g.put = entry[3];
+    a.g.floor = entry[4], a.g.rare = entry[5], a.g.alias = entry[6], a.g.put_rate = rates[0];
+    g = fa_cap_move_ledger(&work, &a, eps0 + by, -10.0 + change);
+    out[0] = g.up, out[1] = g.down;
+}

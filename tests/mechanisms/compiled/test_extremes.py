@@ -294,3 +294,12 @@ def test_a_panel_with_finite_and_infinite_losses(start):
     mine = fa.jit.mechanism(**given, breakpoints=cuts)
     for epsilon in (0.0, 1.0, 3.0):
         assert fa.delta(mine, epsilon=epsilon, neighbors="remove") >= 1.0 / 3.0 - 1e-12
+
+
+def test_the_larger_direction_of_a_bounded_loss():
+    """Of 1/2 + x against the uniform density on (0, 1) losses are between log(1/2) and log(3/2)."""
+    made = _compiled(lambda x: math.log(0.5 + x), lambda x: 0.0, (0.0, 1.0), panels=256)
+    sizes = {"remove": math.log(1.5), "add": math.log(2.0), "add_remove": math.log(2.0)}
+    for relation, size in sizes.items():
+        assert size - 1e-9 <= fa.epsilon(made, delta=0.0, neighbors=relation) <= size + 1e-2
+    assert fa.rdp(made, math.inf) >= math.log(2.0) - 1e-9

@@ -1,0 +1,38 @@
+"""Numbers of a report as a person writes them, rounded up."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from fastacct.core.rounding import digits_up
+
+DIGITS: Final = 3
+_RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def percent(share: float) -> str:
+    """A share, rounded up."""
+    return f"{digits_up(100.0 * share, DIGITS)} %"
+
+
+def power(number: float) -> str:
+    """A number as a person writes it, rounded up: 0.01, and 10⁻⁵ below a thousandth."""
+    rounded = digits_up(number, DIGITS)
+    rounded = rounded if number >= 1e-3 or number == 0.0 else f"{float(rounded):.{DIGITS - 1}e}"
+    digits, _, exponent = rounded.partition("e")
+    digits = digits.rstrip("0").rstrip(".") if exponent else digits
+    raised = f"10{str(int(exponent)).translate(_RAISED)}" if exponent else ""
+    return digits if not exponent else raised if digits == "1" else f"{digits} × {raised}"
+
+
+def at_most(epsilon: float) -> str:
+    """An epsilon, rounded up; a large one in whole numbers."""
+    if 1000.0 <= epsilon < 1e6:
+        return f"{math.ceil(epsilon):,}"
+    return digits_up(epsilon, DIGITS) if epsilon < math.inf else "none is proved"
+
+
+def of_100(share: float) -> str:
+    """A share in words, rounded up."""
+    return f"{digits_up(100.0 * share, DIGITS)} of 100"

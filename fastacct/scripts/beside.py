@@ -1,0 +1,228 @@
+"""What is done beside a private loop with what is found of its records: statistics, choices, and steps of others."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from fastacct.scripts.flow import Flow
+from fastacct.scripts.found import Loop
+from fastacct.scripts.names import Script
+from fastacct.scripts.records import Region
+from fastacct.scripts.scales import is_each, is_over_records
+from fastacct.scripts.tree import Function, UnclearError, is_over_layers, last_name, walk
+
+WORDS: Final = {
+    name: frozenset(text.split())
+    for name, text in tomllib.loads(Path(__file__).with_name("known.toml").read_text("utf-8")).items()
+}
+"""Words that are known: libraries, functions that leave records apart, those that show figures, and suspect methods."""
+ALONE: Final = "each record is treated by itself there, and is one example"
+BESIDE: Final = "nothing that is trained depends on it"
+PLOTS: Final = re.compile(r"wandb|matplotlib|seaborn|mlflow|comet_ml|neptune|clearml|plotly|rich")
+LABEL: Final = re.compile(r"\by\b|y_|label|target|==|>|<|isnull|isna")
+_OVER: Final = frozenset(
+    ("mean", "std", "var", "median", "quantile", "percentile", "average", "sum", "cov", "corrcoef")
+)
+_LOSS: Final = re.compile(r"loss|cross_entropy|criterion|nll|bce|kl_div", re.I)
+_SETTING: Final = re.compile(
+    r"lr|noise|clip|norm|requires_grad|weight|momentum|temperature|threshold|alpha|batch", re.I
+)
+_GRADIENTS: Final = re.compile(r"grad|clip|\bg\b|per_ex")
+_TRAINS: Final = ("step", "backward", "fit", "train", "apply_gradients", "update")
+_OF_GRAD: Final = ("shape", "zero_", "detach_", "requires_grad_", "dtype", "device", "is_sparse", "numel")
+_HARMLESS: Final = re.compile(
+    r"sched|prof|account|meter|engine|pbar|bar$|scaler|progress|\benv\b|tracker|privacy", re.I
+)
+"""What has a step() that moves no parameter by a gradient."""
+
+
+def around(script: Script, node: ast.AST) -> Iterator[ast.AST]:
+    """What stands around a node in its function, from the inside."""
+    while not isinstance(node, ast.Module | Function | ast.Lambda):
+        node = script.parent[node]
+        yield node
+
+
+# -- statistics ------------------------------------------------------------------------------------------------------
+
+
+def statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
+    """Statistics of many records that are more than printed, and of a batch that are no losses."""
+    script = loop.script
+    inside = {node for region in loop.regions for node in region.nodes}
+    for call in script.calls:
+        name = last_name(call.func)
+        is_alone = is_each(script, call) or _is_in_turn(script, flow, call)
+        is_alone = is_alone or is_over_layers(call)
+        if call in inside or name not in _OVER or is_alone or not is_over_records(script, call):
+            continue
+        of = (
+            call.args[:1]
+            if script.qualified(call.func) or not isinstance(call.func, ast.Attribute)
+            else [call.func.value]
+        )
+        if of and loop.framework != "opacus" and _GRADIENTS.search(ast.unparse(of[0])):
+            continue
+        if of and "data" in flow.kinds(of[0]) and not LABEL.search(ast.unparse(of[0])) and not is_shown(script, call):
+            yield call, BESIDE
+    for region in loop.regions:
+        for node in region.nodes:
+            is_sum = loop.framework != "opacus" and last_name(getattr(node, "func", node)) in ("sum", "norm")
+            if is_sum or not isinstance(node, ast.Call) or not region.is_statistic(node):
+                pass  # of gradients, by hand
+            elif _is_along(node) and not _is_loss(region, node):
+                yield node, ALONE
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                for one, other in ((node.left, node.right), (node.right, node.left)):
+                    of = [each for each in walk(other) if isinstance(each, ast.Call) and region.is_statistic(each)]
+                    if (
+                        any(not _is_loss(region, each) for each in of)
+                        and region.holds(one)
+                        and not _is_loss(region, one)
+                    ):
+                        yield node, ALONE
+
+
+def _is_in_turn(script: Script, flow: Flow, node: ast.AST) -> bool:
+    """Whether records are gone through one by one around a node, and not their columns."""
+    for one in around(script, node):
+        for each in getattr(one, "generators", [one] if isinstance(one, ast.For) else []):
+            if "len(" in ast.unparse(each.iter) or "data" in flow.kinds(each.iter):
+                return True
+    return False
+
+
+def _is_along(call: ast.Call) -> bool:
+    """Whether a statistic is said to be along the axis of records."""
+    axes = [one.value for one in call.keywords if one.arg in ("dim", "axis")] + call.args[-1:]
+    return any(ast.unparse(one) in ("0", "(0,)", "[0]") for one in axes)
+
+
+def _is_loss(region: Region, node: ast.AST) -> bool:
+    """Whether a loss, or an accuracy, is in an expression."""
+    is_compared = any(isinstance(one, ast.Compare) or last_name(one) in ("eq", "argmax") for one in walk(node))
+    is_named = any(last_name(one) in region.losses for one in walk(node))
+    return is_compared or is_named or bool(_LOSS.search(ast.unparse(node)))
+
+
+def is_shown(script: Script, node: ast.AST) -> bool:
+    """Whether a value is only printed, asserted, or put into a name of which that is true."""
+    statement = script.statement(node)
+    if isinstance(statement, ast.Assert):
+        return True
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = statement.value.func
+        return last_name(called) in WORDS["shows"] or PLOTS.match(script.qualified(called)) is not None
+    if not isinstance(statement, ast.Assign) or not all(isinstance(one, ast.Name) for one in statement.targets):
+        return False
+    uses = [use for one in statement.targets for use in script.uses[last_name(one)]]
+    return all(script.statement(use) is not statement and is_shown(script, use) for use in uses)
+
+
+# -- what is chosen --------------------------------------------------------------------------------------------------
+
+
+def branches(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
+    """Conditions on private figures under which more is done than to print, and settings that are made of them."""
+    script = loop.script
+    for node in script.nodes:
+        if isinstance(node, ast.If | ast.While) and "figure" in flow.kinds(node.test):
+            if not all(_is_harmless(flow, one) for one in (*node.body, *node.orelse)):
+                yield node.test, BESIDE
+        elif isinstance(node, ast.Assign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            is_setting = any(
+                isinstance(one, ast.Attribute | ast.Subscript) and _SETTING.search(ast.unparse(one)) for one in targets
+            )
+            if is_setting and {"figure", "extent"} & flow.kinds(node.value):
+                yield node, BESIDE
+        elif isinstance(node, ast.For) and {"figure", "data"} & flow.kinds(node.iter) == {"figure"}:
+            is_training = any(isinstance(one, ast.Call) and last_name(one.func) in _TRAINS for one in walk(node))
+            yield from [(node.iter, BESIDE)] * is_training
+
+
+def _is_harmless(flow: Flow, node: ast.stmt) -> bool:
+    """Whether a statement prints, stops with an error, or keeps a figure."""
+    if isinstance(node, ast.Pass | ast.Raise | ast.Assert | ast.Break | ast.Continue | ast.Return):
+        return True  # a jump out of a loop that trains is refused
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant) or (
+            isinstance(node.value, ast.Call) and last_name(node.value.func) in WORDS["shows"]
+        )
+    if isinstance(node, ast.If):
+        return all(_is_harmless(flow, one) for one in (*node.body, *node.orelse))
+    if isinstance(node, ast.Assign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        is_number = (
+            isinstance(node.value, ast.Constant)
+            or flow.kinds(node.value) == {"figure"}
+            or not any(isinstance(one, ast.Call | ast.Attribute) for one in walk(node.value))
+        )
+        return is_number and all(isinstance(one, ast.Name | ast.Tuple) for one in targets)
+    return False
+
+
+# -- steps -----------------------------------------------------------------------------------------------------------
+
+
+def steps(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
+    """Steps of which it is not seen whether they have noise, beside those of a private optimizer."""
+    script = loop.script
+    if loop.framework not in ("opacus", "private_transformers"):
+        return
+    for one in script.attributes["step"]:
+        call = script.parent[one]
+        if (
+            not isinstance(call, ast.Call)
+            or call.func is not one
+            or call in loop.steps
+            or one in loop.others
+            or _HARMLESS.search(last_name(one.value))
+        ):
+            continue
+        if not _is_step_known(script, one.value):
+            yield call, "this step has noise, or moves nothing that is trained on private records"
+    if loop.framework == "opacus":
+        for one in script.attributes["grad"]:
+            above = script.parent[one]
+            is_plain = isinstance(above, ast.Compare) or (isinstance(above, ast.Attribute) and above.attr in _OF_GRAD)
+            is_none = isinstance(above, ast.Assign) and getattr(above.value, "value", 0) is None
+            is_plain = is_plain or ("record" not in flow.kinds(one) and not _moves(script, one))
+            if "autograd" not in ast.unparse(one) and not (is_plain or is_none) and not script.qualified(one):
+                yield one, "this is a gradient with noise, and nothing else moves what is trained"
+
+
+def _moves(script: Script, node: ast.AST) -> bool:
+    """Whether a statement puts a gradient into something."""
+    statement = script.statement(node)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return last_name(statement.value.func) in ("add_", "sub_", "copy_", "addcmul_", "addcdiv_", "mul_", "lerp_")
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    return any(isinstance(one, ast.Attribute | ast.Subscript) for one in targets) or isinstance(
+        statement, ast.AugAssign
+    )
+
+
+def _is_step_known(script: Script, node: ast.expr) -> bool:
+    """Whether a step is that of a scheduler, or of the one optimizer of the file, which an engine is given."""
+    found = script.lookup(node.id, node)[1] if isinstance(node, ast.Name) else []
+    lists = [one.value for one in found if one.kind == "part" and isinstance(one.value, ast.Call)]
+    if any(last_name(one.func) == "optimizers" for one in lists):
+        return False
+    names = [script.qualified(one.func) for one in script.calls]
+    made = [one for one in names if one.startswith("torch.optim.") and ".lr_scheduler" not in one]
+    moved = {ast.unparse(one.value) for one in script.attributes["step"] if not _HARMLESS.search(last_name(one.value))}
+    if len(made) == len(moved) == 1 or (isinstance(node, ast.Call) and last_name(node.func) == "optimizers"):
+        return True
+    try:
+        value = script.resolve(node)
+    except UnclearError:
+        return any("make_private" in ast.unparse(one.value) for one in found if one.value is not None)
+    whole = script.qualified(value.func) if isinstance(value, ast.Call) else ""
+    is_own = isinstance(value, ast.Call) and last_name(value.func) == "optimizers"
+    return is_own or whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_", "torch.profiler", "opacus."))
