@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
-from fastacct.training.optimizers import refuse_less_noise, warn_of_seed
+from fastacct.training.optimizers import refuse_less_noise, up_to_32_bits, warn_of_seed
 
 pytorch: Foreign = import_extra("lightning.pytorch", "training")
 
@@ -86,13 +84,3 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         self._is_resumed = True
         if state_dict["steps"] >= self.meter.steps:  # a process that goes back has released more
             self.meter.load_state_dict(state_dict)
-
-
-def up_to_32_bits(number: float) -> float:
-    """The least number of 32 bits that is not below.
-
-    >>> up_to_32_bits(8.385418924) - 8.385418924 > 0, up_to_32_bits(0.5)
-    (True, 0.5)
-    """
-    near = np.float32(number)
-    return float(near if float(near) >= number else np.nextafter(near, np.float32(np.inf)))

@@ -1,10 +1,12 @@
-"""What callbacks see of an optimizer that adds noise, as those of Opacus do: how much, by what, and its seed."""
+"""What callbacks see of an optimizer that adds noise, as those of Opacus do, and what they log in 32 bits."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from typing import Final
+
+import numpy as np
 
 from fastacct.core.extras import Foreign
 
@@ -68,3 +70,13 @@ def warn_of_seed(optimizer: Foreign) -> None:
             "DPOptimizer(..., generator=secret), or make_private(..., noise_generator=secret)",
             stacklevel=4,
         )
+
+
+def up_to_32_bits(number: float) -> float:
+    """The least number of 32 bits that is not below.
+
+    >>> up_to_32_bits(8.385418924) - 8.385418924 > 0, up_to_32_bits(0.5)
+    (True, 0.5)
+    """
+    near = np.float32(number)
+    return float(near if float(near) >= number else np.nextafter(near, np.float32(np.inf)))
