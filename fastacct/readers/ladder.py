@@ -107,7 +107,7 @@ def _trivial(quantity: Quantity, size: int) -> tuple[Cells, Cells]:
 def status_of_answer(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
     """Codes of intervals."""
     within = status_within(lower, upper, WHAT[quantity])
-    return np.where(upper >= TOP[WHAT[quantity]], Status.NOT_MET, within).astype(np.uint8)
+    return np.where((upper >= TOP[WHAT[quantity]]) & (within > 0), Status.NOT_MET, within).astype(np.uint8)
 
 
 def _line(cell: CellReader, question: Question) -> Said:

@@ -216,3 +216,10 @@ def test_a_delta_beside_hardly_any_lost_mass_is_read_once(monkeypatch):
     assert 0.0 < found.upper[0] < 1.0
     # both bounds, each at an epsilon of its own, are asked in one call
     assert asked == [("job", (2, 1)), ("kernel", (2, 1))]
+
+
+def test_what_two_pairs_say_is_of_the_direction_that_is_asked():
+    """Losses known from two sides, in either direction: of this batch removing costs more, whatever the other shows."""
+    job = Gaussian(2.0).poisson(0.1, at_most=110, records=1000) * 100
+    add, remove = (epsilon_bounds(job, delta=1e-5, neighbors=way) for way in ("add", "remove"))
+    assert 0.0 < add.lower < add.upper < remove.lower < remove.upper

@@ -12,6 +12,12 @@ MUTANTS = (
     # file in fastacct/, text, text without the rule, test: "verbs/jit test_a" is in tests/verbs/test_jit.py, begins so
     ("mechanisms/samplers.py", "noise = self.noise / far", "noise = self.noise / np.sqrt(far)",
      "mechanisms/batches test_a_record_added_or_removed"),
+    ("readers/contour.py", "below = read_whole(self._job(cell, below=True), target, what, directions)",
+     "below = read_whole(self._job(cell, below=True), target, what, Directions(int(directions) % 2 + 1))",
+     "readers/contour test_what_two_pairs_say"),
+    ("readers/contour.py", "above = read_whole(self._job(cell), target, what, directions, only_upper)",
+     "above = read_whole(self._job(cell), target, what, Directions(int(directions) % 2 + 1), only_upper)",
+     "readers/contour test_what_two_pairs_say"),
     ("readers/contour.py", "np.maximum(above.status, status_within(lower, upper, what))", "above.status",
      "mechanisms/batches test_of_many_steps_a_record_replaced"),
     ("losses/moments.py", "away = np.maximum(mean[1] - tilted[0], tilted[1] - mean[0])", "away = 0.0 * mean[1]",
