@@ -31,7 +31,9 @@ def copies(loop: Loop, flow: Flow) -> Iterator[ast.AST]:
     script = loop.script
     inside = {*walk(loop.body)} if loop.body is not None else set()
     for node in script.nodes:
-        if not isinstance(node, ast.Call | ast.BinOp | ast.Subscript) or node in inside or not _is_data(flow, node):
+        if not isinstance(node, ast.Call | ast.BinOp | ast.Subscript) or node in inside:
+            continue
+        if not _is_data(flow, node) and not any(node in [*walk(one)] for one in loop.data):
             continue
         if isinstance(node, ast.BinOp):
             sides = [_source(flow, node.left), _source(flow, node.right)] if isinstance(node.op, ast.Add) else [""]
@@ -71,6 +73,8 @@ def _is_grown(flow: Flow, call: ast.Call) -> bool:
         return False
     if name in _REPEATS and flow.script.qualified(call.func).startswith(("numpy.", "torch.")):
         return bool(call.args) and "data" in flow.kinds(call.args[0])
+    if name == "repeat" and isinstance(call.func, ast.Attribute):
+        return _is_repeated(flow, call)
     if name not in _JOINS or not call.args:
         return False
     first = call.args[0]
@@ -82,6 +86,26 @@ def _is_grown(flow: Flow, call: ast.Call) -> bool:
     partly = [_whole(flow, one, set(), is_part=True) for one in given]
     pairs = [(i, j) for i in range(len(given)) for j in range(len(given)) if i != j]
     return len({*sources}) < len(sources) or any(wholes[i] & partly[j] & flow.roots for i, j in pairs)
+
+
+def _is_repeated(flow: Flow, call: ast.Call) -> bool:
+    """Whether a method gives the records of an array or of a pipeline again; batches without an end are counted."""
+    given = {one.arg or "": one.value for one in call.keywords}
+    along = given.pop("axis", None)
+    counts = [*call.args, *given.values()]
+    if along is not None:
+        return ast.unparse(along) == "0"
+    if len(counts) > 1 or flow.script.above(call, ast.Lambda) is not None:
+        return False  # columns of a tensor, or one record alone
+    try:
+        count = flow.script.fold(counts[0]) if counts else None
+    except UnclearError:
+        count = 2
+    made: ast.AST = call
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and last_name(made.func) != "batch":
+        made = made.func.value
+    is_batched = isinstance(made, ast.Call) and last_name(made.func) == "batch"
+    return not is_batched if count in (None, -1) else count != 1
 
 
 def _whole(flow: Flow, node: ast.AST, seen: set[ast.AST], *, is_part: bool = False) -> set[str]:

@@ -135,6 +135,9 @@ def _from_pipeline(loop: Loop, node: ast.expr | None, line: int) -> None:
 # -- JAX -------------------------------------------------------------------------------------------------------------
 
 
+_PADS: Final = ("pad_to_multiple_of", "split_and_pad_global_batch")
+
+
 def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
     """A strategy of jax_privacy.batch_selection; its noise is in units that are not seen."""
     script = loop.script
@@ -167,7 +170,11 @@ def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
     except (UnclearError, ValueError, TypeError) as error:
         return asked(loop, error)
     if why := _several_passes(script, call):
-        loop.ask("one loop", f"line {call.lineno}: {why}")
+        loop.asks["one loop"] = f"line {call.lineno}: {why}"
+    pads = next((one for one in script.calls if last_name(one.func) in _PADS), None)
+    if pads is not None and not any(word.arg == "is_padding_example" for one in script.calls for word in one.keywords):
+        why = "pads batches with index -1, which is the last record, and clipped_grad is given no is_padding_example"
+        loop.asks["one example"] = f"line {pads.lineno}: {ast.unparse(pads.func)[:50]} {why}"
     loop.sampling, loop.lower_holds = guide.sampling, guide.lower_holds
     if guide.sampling == "poisson":
         loop.take("sample_rate", said.get("sampling_prob"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastacct.scripts.flow import Flow
-from fastacct.scripts.found import Loop
+from fastacct.scripts.found import Loop, number
 from fastacct.scripts.loops import iterated
 from fastacct.scripts.names import Script
 from fastacct.scripts.tree import Binding, UnclearError, last_name, walk
@@ -18,11 +18,13 @@ _FITTED: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.p
 _KERAS: Final = ("keras.", "tensorflow.keras.")
 _MAKES: Final = re.compile(r"priva|attach|dp|engine|prepare|wrap|setup", re.I)
 """Functions that may make an optimizer private."""
+_ADDS: Final = ("accumulate_grad_batches", "gradient_accumulation_steps")
 _DATA: Final = ("train_dataset", "train_dataloaders", "datamodule", "train_dataloader", "x")
 
 
 def ask_of_others(loop: Loop) -> None:
     """Ask which data is public where other steps are taken; what is trained on privately never is."""
+    _ask_of_trainers(loop)
     for node, what, data in (*_steps(loop), *_trainings(loop)):
         loop.others.append(node)
         line = f"line {node.lineno}: {what}"
@@ -37,6 +39,20 @@ def ask_of_others(loop: Loop) -> None:
             loop.notes.append(f"{line} without noise; {min(said)} is public, as --public says.")
         else:
             loop.asks.setdefault("public", f"{line} without noise: NAME is {min(names)}, if its records are public")
+
+
+def _ask_of_trainers(loop: Loop) -> None:
+    """Ask of batches that a trainer adds up for a step of an optimizer of Opacus."""
+    script = loop.script
+    made = [one for one in script.calls if last_name(one.func).endswith(("Trainer", "TrainingArguments"))]
+    for call, word in ((one, word) for one in made if loop.framework == "opacus" for word in one.keywords):
+        if word.arg in _ADDS and number(script, word.value) != 1:
+            why = f"line {call.lineno}: {word.arg} adds up batches for a step"
+            if loop.sampling == "poisson" or "shuffled" not in (loop.sampling, loop.given.get("batches", "shuffled")):
+                loop.refuse("added up", why)
+            else:
+                loop.ask("batches", why)
+                loop.ask_instead("batch_size", f"{why}; of all batches of a step together")
 
 
 def _roots(loop: Loop, *data: ast.expr) -> set[str]:
@@ -109,24 +125,44 @@ def _trainings(loop: Loop) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
         if not (is_trainer or is_fitted) or not isinstance(made, ast.Call):
             continue
         words = {word.arg: word.value for word in (*made.keywords, *call.keywords)}
+        fitted = _made(script, call.args[0]) if call.args else words.get("model")
+        if is_fitted and isinstance(fitted, ast.Call) and _is_fitted_private(script, fitted.func):
+            continue
         given = [words[name] for name in _DATA if name in words]
         given += call.args[:1] if whole.startswith(_KERAS) else call.args[1:2] if is_fitted else made.args[2:3]
         data = next((each for each in given if not isinstance(each, ast.Constant)), None)
         owner = script.owner(loop.node)
-        fitted = _made(script, call.args[0]) if call.args else None
         is_part = data is None and owner is not None and isinstance(fitted, ast.Call)
         is_part = is_part and last_name(getattr(fitted, "func", one)) == getattr(owner, "name", "")
         yield one, f"{ast.unparse(one)[:40]} trains" + ", and some of its steps may be" * is_part, data
 
 
 def _is_given_private(loop: Loop, trainer: ast.expr) -> bool:
-    """Whether a trainer is given the optimizer that make_private returned, and draws batches of its own."""
+    """Whether a trainer is given an optimizer of Opacus, or that which make_private returned, and draws batches."""
     target = getattr(loop.script.parent[loop.node], "targets", [None])[0]
     made = _made(loop.script, trainer)
-    if not isinstance(target, ast.Tuple) or len(target.elts) < 3 or not isinstance(made, ast.Call):
+    if not isinstance(made, ast.Call):
         return False
-    given = [part for word in made.keywords if word.arg == "optimizers" for part in walk(word.value)]
-    return last_name(target.elts[1]) in {last_name(one) for one in given} - {"", "_"}
+    words = [word.value for word in made.keywords if word.arg == "optimizers"]
+    if any(_is_of_opacus(loop.script, one.elts[0]) for one in words if isinstance(one, ast.Tuple) and one.elts):
+        return True
+    given = [part for word in words for part in walk(word)]
+    is_made = isinstance(target, ast.Tuple) and len(target.elts) > 2
+    return is_made and last_name(target.elts[1]) in {last_name(one) for one in given} - {"", "_"}
+
+
+def _is_of_opacus(script: Script, optimizer: ast.AST | None) -> bool:
+    """Whether an optimizer is surely one of Opacus, which clips and adds noise in its step."""
+    made = _made(script, optimizer) if isinstance(optimizer, ast.expr) else None
+    return isinstance(made, ast.Call) and script.qualified(made.func).startswith("opacus.optimizers.")
+
+
+def _is_fitted_private(script: Script, module: ast.expr) -> bool:
+    """Whether the optimizers of a module of Lightning, of this file, are all of Opacus."""
+    kinds = [one for one in script.nodes if isinstance(one, ast.ClassDef) and one.name == last_name(module)]
+    bodies = [one for kind in kinds for one in kind.body if getattr(one, "name", "") == "configure_optimizers"]
+    ends = [one.value for body in bodies for one in walk(body) if isinstance(one, ast.Return)]
+    return len(bodies) == 1 and bool(ends) and all(_is_of_opacus(script, one) for one in ends)
 
 
 def _made(script: Script, node: ast.expr) -> ast.expr | None:

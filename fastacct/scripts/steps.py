@@ -184,6 +184,7 @@ def ask_of_file(loop: Loop) -> None:
             loop.vouch(call, "the processes divide the records: else some come twice in an epoch")
     for name in _ACCUMULATED:
         found = [one for one in script.attributes[name] if getattr(script.parent[one], "attr", "") not in _KEPT]
+        found = [one for one in found if not _is_scheduled(script, one)]
         if found:
             where = f"line {found[0].lineno}: {name} takes steps in a way of its own"
             if name == "original_optimizer":
@@ -226,10 +227,30 @@ def ask_of_file(loop: Loop) -> None:
             loop.ask("noise", f"line {again.lineno}: {ast.unparse(again)[:50]} gives the same noise again and again")
 
 
+def _is_scheduled(script: Script, optimizer: ast.Attribute) -> bool:
+    """Whether an optimizer is given to what changes its learning rate alone."""
+    above = script.parent[optimizer]
+    above = script.parent[above] if isinstance(above, ast.keyword) else above
+    whole = script.qualified(above.func) if isinstance(above, ast.Call) and optimizer is not above.func else ""
+    return whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_"))
+
+
 def ask_where_resumed(loop: Loop) -> None:
     """Ask for the epochs of all runs, where one goes on from the weights of another."""
     for load in _resumed(loop):
         loop.ask_instead("epochs", f"line {load.lineno}: weights that this script saves: of all runs together")
+    script = loop.script
+    if not any(last_name(one.func) in _SAVED for one in script.calls):
+        return
+    loads = [one for one in script.calls if last_name(one.func) in _LOADED and one.lineno < loop.line]
+    tests = [(one, script.above(one, ast.If)) for one in loads]
+    tests = [(one, test) for one, test in tests if test is not None and _LOADING.search(ast.unparse(test.test))]
+    for load, _ in tests[:1]:
+        text = f"line {load.lineno}: of a run that goes on from the weights of another, give --epochs of all runs"
+        if "epochs" in loop.asks:
+            loop.asks["epochs"] = text
+        else:
+            loop.notes.append(f"{text}.")
 
 
 def _resumed(loop: Loop) -> Iterator[ast.Call]:

@@ -105,6 +105,8 @@ class Sums:
             parts = [node.value]
         elif isinstance(node, ast.Tuple | ast.List | ast.UnaryOp):
             parts = [*ast.iter_child_nodes(node)]
+        elif isinstance(node, ast.Dict):  # that a model of Hugging Face returns
+            parts = [one for key, one in zip(node.keys, node.values, strict=True) if getattr(key, "value", 0) == "loss"]
         for one in parts:
             yield from self._bent(one, seen)
 

@@ -95,6 +95,11 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     if (seed := noise.repeated(script, place)) is not None:
         loop.asks["noise"] = f"line {seed.lineno}: {ast.unparse(seed)[:50]} gives the same noise again and again"
     if not found:
+        here = script.above(place, ast.FunctionDef)
+        whole = [one for one in (walk(here) if here else ()) if isinstance(one, ast.Call)]
+        for call in (one for one in whole if last_name(one.func) in (*_WHOLE, "clip_gradients")):
+            why = "the gradient of a whole batch is clipped: what a record adds to it has no bound of its own"
+            loop.asks["noise"] = f"line {call.lineno}: {why}"
         return asked(
             loop, UnclearError(place, "noise is added to gradients here, in a loop whose batches are not found")
         )
@@ -157,7 +162,9 @@ def _beside(script: Script, place: ast.AST, over: ast.For) -> list[ast.AST]:
 def without_noise(script: Script, place: ast.AST, given: Given) -> Loop:
     """Gradients of single records that are clipped, and to which nothing adds noise."""
     loop = Loop(script, "by hand", place, given)
-    loop.asks["noise"] = f"line {loop.line}: gradients of single records are clipped, and no noise is added"
+    is_drawn = any(noise.DRAWN.search(last_name(one.func)) for one in script.calls)
+    what = "it is not seen that noise of its own is added in each step" if is_drawn else "no noise is added"
+    loop.asks["noise"] = f"line {loop.line}: gradients of single records are clipped, and {what}"
     return loop
 
 

@@ -259,7 +259,7 @@ MUTANTS = (
      "reports/written test_numbers_in_words"),
     ("reports/shown.py", "rounded = digits_up(number, DIGITS)", "rounded = digits_up(0.9 * number, DIGITS)",
      "reports/written test_numbers_in_words"),
-    ("scripts/answers.py", "upper = digits_up(self.epsilon)", "upper = digits_down(self.epsilon)",
+    ("scripts/answers.py", 'return f"at most {digits_up(upper)}"', 'return f"at most {digits_down(upper)}"',
      "cli/rounding test_shown_numbers"),
     ("sweep/chunks.py", "if any(noted) and checksums_of_chunk(self.store, (name,), self.counts, index) != noted:",
      "if False:", "sweep/damage test_chunks_in_the_place"),

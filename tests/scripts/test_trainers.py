@@ -1,0 +1,179 @@
+"""Trainers that are given an optimizer of Opacus, pipelines that repeat records, and batches that are padded."""
+
+import pytest
+
+from fastacct.scripts.answers import check
+
+GIVEN = {"batches": "shuffled", "noise_multiplier": 1.0, "records": 2000, "batch_size": 64, "epochs": 3, "delta": 1e-5}
+TOP = """
+import lightning.pytorch as pl
+import torch
+import transformers
+from opacus import GradSampleModule
+from opacus.optimizers import DPOptimizer
+xs, ys = torch.load("records.pt")
+"""
+HUGGING_FACE = (
+    TOP
+    + """
+class Model(torch.nn.Module):
+    def forward(self, x, labels):
+        return {"loss": torch.nn.functional.cross_entropy(self.layer(x), labels)}
+class Zero(transformers.TrainerCallback):
+    def on_step_end(self, args, state, control, optimizer=None, **kw):
+        optimizer.zero_grad()
+data = torch.utils.data.TensorDataset(xs, ys)
+args = transformers.TrainingArguments("out", num_train_epochs=3)
+model = GradSampleModule(Model())
+optimizer = DPOptimizer(torch.optim.SGD(model.parameters()), noise_multiplier=1.0, max_grad_norm=1.0)
+trainer = transformers.Trainer(model, args, train_dataset=data, optimizers=(optimizer, None), callbacks=[Zero()])
+trainer.train()
+"""
+)
+LIGHTNING = (
+    TOP
+    + """
+class Module(pl.LightningModule):
+    def training_step(self, batch, _):
+        x, y = batch
+        return torch.nn.functional.cross_entropy(self.net(x), y)
+    def configure_optimizers(self):
+        sgd = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        return DPOptimizer(sgd, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=64)
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(xs, ys), batch_size=64, shuffle=True)
+trainer = pl.Trainer(max_epochs=3)
+trainer.fit(Module(), loader)
+"""
+)
+
+
+@pytest.mark.parametrize("script", [HUGGING_FACE, LIGHTNING])
+def test_a_trainer_with_an_optimizer_of_opacus_trains_with_noise(script):
+    (found,) = check(script, **GIVEN)
+    assert 7.0 < found.epsilon < 8.4
+    (unsure,) = check(script)
+    assert "noise" not in unsure.asks
+    assert "batches" in unsure.asks
+
+
+@pytest.mark.parametrize(
+    ("script", "old", "new", "what"),
+    [
+        (HUGGING_FACE, "labels)}", "labels) ** 2}", "combines records"),
+        (HUGGING_FACE, "(optimizer, None)", "(torch.optim.SGD(model.parameters()), None)", "trains without noise"),
+        (LIGHTNING, "return DPOptimizer(sgd", "return sgd\n        DPOptimizer(sgd", "trains without noise"),
+        (LIGHTNING, "        return DPO", "        if xs: return sgd\n        return DPO", "trains without noise"),
+    ],
+)
+def test_a_trainer_without_noise_or_with_a_bent_loss_gets_no_number(script, old, new, what):
+    assert script.count(old) == 1
+    for more in ({}, {"public": ["loader", "data", "xs", "ys"]}):
+        (found,) = check(script.replace(old, new), **GIVEN, **more)
+        assert found.epsilon is None
+        assert what in " ".join(found.asks.values())
+
+
+def test_poisson_batches_that_a_trainer_adds_up_get_no_number():
+    added = LIGHTNING.replace("max_epochs=3", "max_epochs=3, accumulate_grad_batches=4")
+    assert check(LIGHTNING, **GIVEN | {"batches": "poisson"})[0].epsilon is not None
+    assert "added up" in check(added, **GIVEN | {"batches": "poisson"})[0].asks
+    assert check(added, **GIVEN)[0].epsilon is not None  # shuffled ones are a larger batch
+
+
+def test_the_gradient_of_a_batch_that_a_module_clips_is_named():
+    step = "    def configure_gradient_clipping(self, optimizer, *more):\n        self.clip_gradients(optimizer, 1.0)\n"
+    step += "        for p in self.parameters():\n            p.grad.add_(torch.randn_like(p.grad), alpha=0.1)\n"
+    text = LIGHTNING.replace("    def training_step", step + "    def training_step")
+    text = text.replace("return DPOptimizer", "return sgd  # DPOptimizer")
+    (found,) = check(text, **GIVEN)
+    assert "the gradient of a whole batch is clipped" in found.asks["noise"]
+
+
+KERAS = """
+import tensorflow as tf
+from tensorflow_privacy import DPKerasSGDOptimizer
+def pipeline(x, y):
+    ds = tf.data.Dataset.from_tensor_slices((x, y))
+    ds = ds.shuffle(2000)
+    return ds.batch(64)
+(x, y), _ = tf.keras.datasets.mnist.load_data()
+model = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+model.compile(optimizer=DPKerasSGDOptimizer(l2_norm_clip=1.0, noise_multiplier=1.0, num_microbatches=64))
+model.fit(pipeline(x, y), epochs=3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("ds.shuffle(2000)", "ds.repeat(4).map(jitter).shuffle(8000)"),
+        ("ds.shuffle(2000)", "ds.repeat(VIEWS).shuffle(8000)"),
+        ("ds.shuffle(2000)", "ds.repeat(count=2).shuffle(8000)"),
+        ("ds.shuffle(2000)", "ds.shuffle(2000).repeat()"),
+        ("ds.batch(64)", "ds.batch(64).repeat(3)"),
+        ("pipeline(x, y), e", "pipeline(x, y).repeat(3), e"),
+        ("    ds = tf", "    x = x.repeat(2, axis=0)\n    ds = tf"),
+    ],
+)
+def test_a_pipeline_that_repeats_records_gets_no_number(old, new):
+    assert KERAS.count(old) == 1
+    assert check(KERAS, **GIVEN)[0].epsilon is not None
+    (found,) = check(KERAS.replace(old, new), **GIVEN)
+    assert found.epsilon is None
+    assert "puts records several times into the data" in found.asks["noise"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("ds.batch(64)", "ds.batch(64).repeat()"),  # its epochs are asked for
+        ("ds.shuffle(2000)", "ds.repeat(1).shuffle(2000)"),
+        ("    ds = tf", "    x = x.repeat(3, axis=1)\n    ds = tf"),
+    ],
+)
+def test_batches_without_an_end_and_channels_keep_their_number(old, new):
+    assert check(KERAS.replace(old, new), **GIVEN)[0].epsilon == check(KERAS, **GIVEN)[0].epsilon
+
+
+PADDED = """import numpy as np
+from jax_privacy import batch_selection, clipped_grad
+grads = clipped_grad(loss, l2_clip_norm=1.0)
+plan = batch_selection.CyclicPoissonSampling(sampling_prob=0.01, iterations=1000)
+for rows in plan.batch_iterator(50_000, rng=np.random.default_rng()):
+    rows = batch_selection.pad_to_multiple_of(rows, 64)
+    step(grads(params, x[rows], is_padding_example=rows == -1))
+"""
+
+
+def test_padding_that_is_a_record_gets_no_number():
+    given = {"noise_multiplier": 1.1, "delta": 1e-5}
+    assert "one example" not in check(PADDED, **given)[0].asks
+    (found,) = check(PADDED.replace(", is_padding_example=rows == -1", ""), **given)
+    assert found.epsilon is None
+    assert "which is the last record" in found.asks["one example"]
+    again = PADDED.replace("    step(", "    for k in range(2):\n        step(")
+    (found,) = check(again, **given)
+    assert "--" not in str(found)  # there is no option for it
+
+
+SCHEDULED = """from opacus import PrivacyEngine
+from torch.utils.data import DataLoader
+loader = DataLoader(data, batch_size=100)
+model, optimizer, loader = PrivacyEngine().make_private(
+    module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0,
+)
+plan = torch.optim.lr_scheduler.StepLR(optimizer.original_optimizer, 1)
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+    plan.step()
+"""
+
+
+def test_a_schedule_of_the_optimizer_that_is_wrapped_takes_no_steps():
+    text = "import torch\n" + SCHEDULED
+    assert check(text, records=1000, delta=1e-5)[0].epsilon is not None
+    taken = text.replace("    plan.step()", "    optimizer.original_optimizer.step()")
+    assert "without noise" in check(taken, records=1000, delta=1e-5)[0].asks["noise"]
