@@ -34,9 +34,9 @@ def tradeoff(
     """Smallest false-negative rate that any attack on a job can have at a false-positive rate.
 
     **Guarantee.** Certified lower bound, the safe side: no attack whatsoever misses less.  The curve itself where the
-    contour integral certifies the job: Gaussians, Laplace and discrete noises, tables, your own densities, their
-    samples, and sums of them.  For other jobs ("add_remove", "zero_out", "replace_one") the largest of the lines that
-    certified deltas prove, and nothing is known from above (`LOOSE`).
+    contour integral certifies it: Gaussians, Laplace noise, responses, your own densities, their samples and sums of
+    them, and anything beside Gaussian noise.  For other jobs (tables of three outcomes and more; "add_remove",
+    "zero_out", "replace_one" alone) the largest of the lines that certified deltas prove: nothing from above (`LOOSE`).
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def constants(file: Path) -> set[str]:
     return {getattr(one, "id", "") for one in targets}
 
 
-_PARTS = ("dp_events", "dp_sampling", "opacus_loaders")
+_PARTS = ("dp_events", "dp_sampling", "opacus_draws", "opacus_loaders")
 """Modules of `fastacct.compat` that adapters are made of."""
 
 

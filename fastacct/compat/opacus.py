@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, ClassVar, Final
 
 import fastacct as fa
+from fastacct.compat import opacus_draws
 from fastacct.compat import opacus_loaders as loaders
 from fastacct.core.extras import import_extra
 
@@ -63,7 +64,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
     def __init__(self) -> None:
         self.history: list[Row] = []
         self.sampling: str | None = "poisson"
-        self._has_warned = False
+        self._has_warned, self._is_beside = False, False
         self._plans_passes = loaders.plans_passes()
 
     def step(self, *, noise_multiplier: float, sample_rate: float, draws: int = 1) -> None:
@@ -92,8 +93,11 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
     def bounds(self, delta: float) -> fa.Bounds:
         """Certified bounds of epsilon, and their status.
 
-        The lower one is 0 but for Poisson samples: a loader that goes through the data may leave records out.
+        The lower one is 0 but for Poisson samples: a loader that goes through the data may leave records out.  After a
+        step on another loader was refused, ValueError: steps before it may be of that, too.
         """
+        if self._is_beside:
+            raise opacus_draws.not_drawn(is_poisson=True)
         history = self._rows()
         if not history:
             return fa.Bounds(0.0, 0.0, fa.Status.TIGHT)
@@ -143,18 +147,23 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         ------
         ValueError
             With poisson_sampling=False for a loader that does not take each record once a pass, and for a history of
-            which it is not known how its batches were drawn.
+            which it is not known how its batches were drawn.  The function raises it for a step on a batch that the
+            loader did not draw, before the step is taken.
         """
         frame = inspect.currentframe()
         caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
-        rate = sample_rate
+        rate, drawn = sample_rate, loaders.poisson_rate(caller.get("data_loader"))
         if not caller.get("poisson_sampling", True):
-            if (drawn := loaders.poisson_rate(caller.get("data_loader"))) is None:
+            if drawn is None:
                 return self._record_passes(loaders.Passes(caller))
             rate = max(rate, drawn)
+        used = None if drawn is None else opacus_draws.of_poisson(caller["data_loader"])
 
         def record(optimizer: Any) -> None:
             batches = optimizer.accumulated_iterations
+            if used is not None and used.take(batches):
+                self._is_beside = bool(self.history)
+                raise opacus_draws.not_drawn(is_poisson=True)
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=rate, draws=batches)
 
         return record
@@ -166,15 +175,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         self.sampling = "passes"
         if not self._has_warned:
             self._has_warned = True
-            warnings.warn(
-                "the data loader does not draw Poisson samples (poisson_sampling=False): each pass over it counts as "
-                "one release of all records, where a record is zeroed out. The epsilon of Poisson samples does not "
-                "hold for these batches; theirs is larger, unless there is very little noise. fa.dpsgd.epsilon_bounds("
-                '..., sampling="shuffled", neighbors="zero_out") has the lower end, too',
-                NotPoissonWarning,
-                stacklevel=4,
-            )
-
+            warnings.warn(loaders.NOT_POISSON, NotPoissonWarning, stacklevel=4)
         mine = self.history
 
         def record(optimizer: Any) -> None:
@@ -216,6 +217,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
             if sampling is None and self.sampling == "passes":
                 loaders.refuse_untold(given["history"])
         super().load_state_dict(given)
+        self._is_beside = False
         self.sampling = self.sampling if self.sampling == "passes" else sampling
 
 
@@ -240,5 +242,6 @@ def register(replace: Iterable[str] = ()) -> None:
     names = [replace] if isinstance(replace, str) else list(replace)
     if unknown := [name for name in names if name not in _THEIRS]:
         raise ValueError(f"replace = {unknown[0]!r} is not one of {', '.join(map(repr, _THEIRS))}")
+    opacus_draws.count_poisson()
     for name in (NAME, *names):
         accountants.register_accountant(name, _named(name), force=True)

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["Passes", "Step", "drawn_rate", "passes_in", "plain", "plans_passes"]
+from fastacct.compat.opacus_draws import Counted, Used, not_drawn
+
+__all__ = ["NOT_POISSON", "Passes", "Step", "drawn_rate", "passes_in", "plain", "plans_passes"]
 __all__ += ["poisson_rate", "refuse_untold", "take_back"]
+
+NOT_POISSON: Final = (
+    "the data loader does not draw Poisson samples (poisson_sampling=False): each pass over it counts as one release "
+    "of all records, where a record is zeroed out. The epsilon of Poisson samples does not hold for these batches; "
+    'theirs is larger, unless there is very little noise. fa.dpsgd.epsilon_bounds(..., sampling="shuffled", '
+    'neighbors="zero_out") has the lower end, too'
+)
 
 _PASSES: Final = ("SequentialSampler", "RandomSampler", "DistributedSampler")
 """PyTorch's samplers of one pass over the data, where nothing repeats."""
@@ -27,31 +36,6 @@ class Step(NamedTuple):
     releases: int
     taken: int = 0
     noise: float = math.inf
-
-
-class _Counted:
-    """A sampler that counts how often it was begun, and the batches it drew; else the same in everything."""
-
-    def __init__(self, sampler: Any, size: int, drops: bool) -> None:
-        self.__dict__.update(sampler=sampler, begun=0, drawn=0, last=size - 1 if drops else 0, size=size)
-
-    def __iter__(self) -> Iterator[Any]:
-        self.__dict__["begun"] += 1
-        return self._drawing()
-
-    def _drawing(self) -> Iterator[Any]:
-        for i, index in enumerate(self.sampler):
-            self.__dict__["drawn"] += i % self.size == self.last
-            yield index
-
-    def __len__(self) -> int:
-        return len(self.sampler)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.sampler, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.sampler, name, value)
 
 
 def poisson_rate(loader: Any) -> float | None:
@@ -142,28 +126,28 @@ class Passes:
 
     A record is in at most one batch of a pass, so that a pass releases all records once, with the least noise of its
     steps.  Passes are counted where the loader begins them: one that is left early counts as whole.  A step for which
-    the loader has drawn no batch takes one again, and counts as a pass of its own.  (Steps on another loader do not.)
+    the loader has drawn no batch takes one again, and counts as a pass of its own.
 
     Raises
     ------
     ValueError
-        For loaders of which that is not known, such as those that draw with replacement.
+        For loaders of which that is not known, such as those that draw with replacement; for steps before the loader
+        was begun.
     """
 
     def __init__(self, caller: Mapping[str, Any]) -> None:
         loader: Any = caller.get("data_loader")
         batches: Any = getattr(loader, "batch_sampler", None)
         sampler = getattr(batches, "sampler", None)
-        plain = sampler.sampler if isinstance(sampler, _Counted) else sampler
+        plain = sampler.sampler if isinstance(sampler, Counted) else sampler
         if why := _refused(loader, batches, plain, bool(caller.get("distributed"))):
             raise ValueError(f"poisson_sampling=False: no epsilon is known for {why}. {_CALL}")
-        if not isinstance(sampler, _Counted):
+        if not isinstance(sampler, Counted):
             size, drops = getattr(batches, "batch_size", 1), getattr(batches, "drop_last", False)
-            batches.sampler = sampler = _Counted(sampler, size, drops)
-        self._sampler, self._seen, self._length = sampler, sampler.begun, len(batches)
+            batches.sampler = sampler = Counted(sampler, size, drops)
+        self._draws, self._seen, self._length = sampler.draws, sampler.draws.begun, len(batches)
         self._passes, self._batches = 0, 0
-        self._first, self._drawn = sampler.begun, sampler.drawn
-        """Of the sampler, when the first pass began, and the batches of it that were taken."""
+        self._first, self._used = self._seen, Used(lambda: [self._draws], loader)
         self._open = Step(0)
         self._waiting, self._beside = 0, 0
         """Passes that have begun and have no step yet, and how many were ever open beside another one."""
@@ -177,12 +161,13 @@ class Passes:
 
         Where batches of several passes come together in one step, a record may be in it several times.
         """
+        if self._draws.begun == self._first:
+            raise not_drawn(is_poisson=False)
         unused = self._passes * self._length - self._batches
         self._batches += batches
-        self._waiting += self._sampler.begun - self._seen
-        self._seen = self._sampler.begun
-        again = max(self._drawn + batches - self._sampler.drawn, 0) if self._sampler.begun > self._first else 0
-        self._drawn += batches - again
+        self._waiting += self._draws.begun - self._seen
+        self._seen = self._draws.begun
+        again = self._used.take(batches)
         own = min(batches, max(self._waiting, -(-self._batches // self._length) - self._passes, again))
         self._waiting = max(self._waiting - own, 0)
         self._beside += self._waiting

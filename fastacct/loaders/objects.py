@@ -35,6 +35,8 @@ def _trainer(trainer: Foreign) -> Seen:
 
 
 def _lightning(trainer: Foreign) -> Seen:
+    if trainer.train_dataloader is None:
+        raise refusal(trainer, "a Trainer of Lightning has a loader from fit() on: give the DataLoader")
     return accumulated(seen(trainer.train_dataloader), trainer.accumulate_grad_batches, trainer)
 
 

@@ -20,6 +20,7 @@ _SEEDABLE: Final = "accelerate.data_loader.SeedableRandomSampler"
 _SEQUENTIAL: Final = "torch.utils.data.sampler.SequentialSampler"
 _SUBSET: Final = "torch.utils.data.sampler.SubsetRandomSampler"
 _WEIGHTED: Final = "torch.utils.data.sampler.WeightedRandomSampler"
+_COUNTED: Final = "fastacct.compat.opacus_draws.Counted"
 _PUT_TOGETHER: Final = ("torch.utils.data.dataset.Subset", "torch.utils.data.dataset.ConcatDataset")
 _SAMPLERS: Final = (_SEQUENTIAL, _SUBSET, _WEIGHTED, _SEEDABLE, "torch.utils.data.sampler.RandomSampler")
 
@@ -42,10 +43,16 @@ def _batches(batches: Foreign, loader: Foreign, synchronized: Foreign = None) ->
         raise refusal(batches)
     _refuse_repeats(loader.dataset)
     _refuse_empty(loader, batches)
-    found = _sampler(batches.sampler, batches.batch_size, bool(batches.drop_last))
+    sampler = _order(batches)
+    found = _sampler(sampler, batches.batch_size, bool(batches.drop_last))
     if not found.settings.get("distributed") and _world() > 1:
-        raise refusal(batches.sampler, "each of several workers draws from all records: take a DistributedSampler")
+        raise refusal(sampler, "each of several workers draws from all records: take a DistributedSampler")
     return found._replace(length=len(batches))
+
+
+def _order(batches: Foreign) -> Foreign:
+    """The sampler of batches, also where the engine of Opacus' loader counts what it draws."""
+    return batches.sampler.sampler if name_of(batches.sampler) == _COUNTED else batches.sampler
 
 
 def _sampler(sampler: Foreign, size: int, drops: bool) -> Seen:
@@ -97,7 +104,7 @@ def _of_accelerate(shard: Foreign, loader: Foreign, synchronized: Foreign) -> Se
     if name_of(inner) != _BATCHES:
         raise refusal(inner)
     _refuse_repeats(loader.dataset)
-    sampler, workers = inner.sampler, shard.num_processes
+    sampler, workers = _order(inner), shard.num_processes
     one = _sampler(sampler, inner.batch_size, bool(inner.drop_last))
     is_common = one.settings.get("shuffle") is None or name_of(sampler) == _SEEDABLE
     if not one.is_pass or one.settings.get("distributed"):

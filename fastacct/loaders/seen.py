@@ -30,6 +30,7 @@ _INSTEAD: Final = (
 _BESIDE: Final = {
     "opacus.privacy_engine.PrivacyEngine": "give the loader that make_private returns",
     "transformers.training_args.TrainingArguments": "give the Trainer",
+    "transformers.trainer.Trainer": "it may draw otherwise than its parent: give what get_train_dataloader() returns",
     "lightning.pytorch.core.module.LightningModule": "give what its train_dataloader() returns",
     "builtins.NoneType": "a Trainer of Lightning has a loader from fit() on: give the DataLoader",
 }

@@ -202,7 +202,8 @@ class PairOfLosses(Mechanism, relations=SAMPLED):
 
 def _refuse_total(name: str, table: tuple[float, ...]) -> None:
     if abs((total := math.fsum(table)) - 1.0) > WEIGHTS_OFF:
-        raise ValueError(f"{name} sums to {total!r}, not to 1; put what is missing on an outcome of its own")
+        cure = "put what is missing on an outcome of its own" if total < 1.0 else "probabilities add up to 1"
+        raise ValueError(f"{name} sums to {total!r}, not to 1; {cure}")
 
 
 def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:

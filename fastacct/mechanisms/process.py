@@ -147,7 +147,7 @@ class Process(Composed):
             if relation == "replace_one" and mechanism.is_replaced:
                 raise ValueError(
                     f"the noise of {mechanism!r} was divided by a sensitivity under replace_one, and neighbors = "
-                    "'replace_one' would count the replacement again: ask under 'add_remove', or take its sensitivity"
+                    "'replace_one' would count the replacement again: divide it by 0.5 * sensitivity, which is doubled"
                 )
 
     def decompose(self, relation: Relation) -> Process:

@@ -250,6 +250,13 @@ def _plain_words(n: Numbers) -> Iterator[str]:
             f"Choose a smaller δ: it is {share} divided by the number of records, and should be at most {LARGE_DELTA} "
             "divided by it."
         )
+    elif not records and n["delta"] > 0.0:
+        yield (
+            f"δ should be at most {LARGE_DELTA} divided by the number of records, which is not stated: this one is for "
+            f"{math.floor(LARGE_DELTA / n['delta'] * (1.0 + 1e-12)):,} records or fewer."
+            if n["delta"] <= LARGE_DELTA
+            else f"δ is more than {LARGE_DELTA}: with this chance nothing is promised of a record, of however many."
+        )
 
 
 def _attacks(n: Numbers) -> Section:
@@ -284,7 +291,7 @@ def _protected(n: Numbers) -> Iterator[str]:
         "they know all other records, and however long they compute."
     )
     if n["is_run"]:
-        yield "Those who see the last model alone see less. How much less is not known, and not counted."
+        yield "Those who see the last model alone may see less. How much less is not known, and not counted."
     secret = ", or which record is in which batch" if KNOWN in n["what_if"] else ""
     yield f"It does not protect from those who see the noise{secret}."
 

@@ -46,10 +46,15 @@ class CheckReport(tuple[str, ...]):
         rows = [f"{self.mechanism!r} passed {len(self.passed)} checks: {', '.join(self.relations)}"]
         for kind in dict.fromkeys(map(_kind, self.passed)):
             names = [name for name in self.passed if _kind(name) == kind]
-            times, under = sum(self.compared[name] for name in names), [name.partition(", ")[2] for name in names]
+            times = sum(self.compared[name] for name in names)
             told = f"{times} comparison{'s' * (times != 1)} of {_COMPARED[kind]}" if times else "nothing to compare"
-            where = f" ({', '.join(under)})" if any(under) else ""
-            rows.append(f"{kind}{where}: {told}")
+            made, others = (
+                ", ".join(name.partition(", ")[2] for name in names if bool(self.compared[name]) is is_made)
+                for is_made in (times > 0, times == 0)
+            )
+            rows.append(f"{kind}{f' ({made})' if made else ''}: {told}")
+            if others:
+                rows.append(f"{kind} ({others}): nothing to compare")
         said = [name for name in _SAID if getattr(type(self.mechanism), name) is not getattr(Mechanism, name)]
         rows.append(f"one release is described by {', '.join(said) or 'nothing'}{_ALONE if len(said) == 1 else ''}")
         rows += [f"not finished in time: {', '.join(self)}"] if self else []

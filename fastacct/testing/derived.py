@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.core.relations import Relation
+from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.divergence import of_sampled_gaussian
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
 from fastacct.mechanisms.gaussian import Gaussian
@@ -216,10 +217,21 @@ def check_alternatives(contract: Contract) -> Iterator[None]:
     yield
 
 
+def _same_losses(contract: Contract, way: Direction, at: Cells) -> None:
+    """Losses of one direction are the same, whether both are asked for or one."""
+    both, alone = (one.sums(contract.mechanism) for one in (contract, replace(contract, relation=way)))
+    if both is None or alone is None:
+        return
+    for (low, _), (_, high) in ((both[way], alone[way]), (alone[way], both[way])):
+        good = (low.delta(at) <= high.delta(at) * (1.0 + EXACT) + 1e-300).all()
+        text = f"of direction {way!r} have another delta under {way!r} than under 'add_remove', at epsilon {at}"
+        contract.require(good, "losses", text)
+
+
 def check_relations(contract: Contract) -> Iterator[None]:
     """Adding or removing is the worse of adding and of removing."""
     mechanism = contract.mechanism
-    ways: list[Relation] = [way for way in ("remove", "add") if way in mechanism.relations]
+    ways = [way for way in DIRECTIONS["add_remove"] if way in mechanism.relations]
     if contract.relation != "add_remove" or not ways:
         return
     one, at = mechanism * 1, np.array([0.5 * contract.size, 1.0])
@@ -229,6 +241,7 @@ def check_relations(contract: Contract) -> Iterator[None]:
     )
     each = [contract.delta_bounds(one, epsilon=at, neighbors=way) for way in ways]
     for way, found in zip(ways, each, strict=True):
+        _same_losses(contract, way, at)
         good = (whole.upper >= found.lower * (1.0 - EXACT)).all()
         contract.require(good, "losses", f"{shown(whole)}, but under {way!r} {shown(found)}, at epsilon {at}")
         theirs = one.divergence(ORDERS, way, contract.delta_of)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
-from fastacct.training.optimizers import refuse_less_noise, warn_of_seed
+from fastacct.training.optimizers import private_part, refuse_less_noise, warn_of_seed
 
 _callback: Foreign = import_extra("transformers.trainer_callback", "training")
 _NAME: Final = "MeterCallback"
@@ -24,13 +24,21 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
     meter.  A training that is resumed inside an epoch goes on with its order where that is sure, by Accelerate's
     sampler with the same seed; else the epoch counts again.
 
-    Epsilon is in each log of the Trainer, and in every logger that hears it after `attach`.
+    Epsilon is in each log of the Trainer, and in every logger that hears it after `attach`.  A training that is resumed
+    where no step is left ends without one.
+
+    Parameters
+    ----------
+    meter : Meter
+    adds_noise : bool
+        Whether the steps clip and add the noise otherwise than by an optimizer that has a `noise_multiplier`, as those
+        of Opacus do.  Other optimizers are refused without it.
     """
 
-    def __init__(self, meter: Meter) -> None:
-        self.meter = meter
+    def __init__(self, meter: Meter, *, adds_noise: bool = False) -> None:
+        self.meter, self.adds_noise = meter, adds_noise
         self._order: int | None = None
-        self._resumes = False
+        self._resumes = self._is_resumed = self._is_over = False
 
     def attach(self, trainer: Foreign) -> None:
         """Put this before the callbacks that the trainer has, so that its loggers log epsilon."""
@@ -52,6 +60,7 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
             raise ValueError(f"the trainer accumulates {steps} batches a step: Meter(accumulate={steps})")
         if (loader := kwargs.get("train_dataloader")) is not None:
             self.meter.refuse_other(loader)
+        refuse_less_noise(kwargs.get("optimizer"), self.meter.least_noise, adds_noise=self.adds_noise)
         warn_of_seed(kwargs.get("optimizer"))
         self._order, kept = _order(kwargs.get("train_dataloader")), None
         if state.global_step:
@@ -62,6 +71,7 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
             if kept["meter"]["steps"] >= self.meter.steps:  # a process that goes back has released more
                 self.meter.load_state_dict(kept["meter"])
         same = kept is not None and kept["order"] is not None and kept["order"] == self._order
+        self._is_resumed, self._is_over = kept is not None, False
         self._resumes = same and self.meter.was_open and not args.ignore_data_skip
 
     def on_epoch_begin(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
@@ -71,11 +81,24 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
 
     def on_pre_optimizer_step(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
         """Record the step, or refuse it."""
-        refuse_less_noise(kwargs.get("optimizer"), self.meter.least_noise)
+        optimizer: Foreign = kwargs.get("optimizer")
+        if self._is_resumed and not self.meter.remaining and hasattr(optimizer, "gradient_state"):
+            self._is_over = True
+            optimizer.gradient_state._set_sync_gradients(False)  # Accelerate's optimizer takes no step then
+            return
+        refuse_less_noise(optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
         self.meter.step()
+        self._is_resumed = False
+
+    def on_optimizer_step(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
+        """Clear what Opacus keeps of a step: the Trainer clears the gradients of the model alone."""
+        own = private_part(kwargs.get("optimizer"))
+        if type(own).__module__.startswith("opacus."):
+            own.zero_grad()
 
     def on_step_end(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> Any:
         """End the training where no step is left."""
+        state.global_step -= self._is_over  # of a step that was not taken
         control.should_training_stop |= not self.meter.remaining
         return control
 

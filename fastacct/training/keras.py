@@ -13,6 +13,7 @@ from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.files import atomic_output
 from fastacct.core.words import as_json
 from fastacct.training.meter import Meter
+from fastacct.training.optimizers import refuse_less_noise
 
 callbacks: Foreign = import_extra("keras.callbacks", "training")
 
@@ -25,14 +26,23 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
     With `path` the meter is kept in a file, written at the end of each epoch and read when training begins.  Put this
     before `BackupAndRestore`, which must save by epochs, as it does by default.  If the process dies between the
     two, an epoch counts twice, and none is lost.
+
+    With `adds_noise` the steps of the model clip and add the noise.  Keras' own add none, and are refused without it,
+    but for models that `jax_privacy.keras_api.make_private` has made.
     """
 
-    def __init__(self, meter: Meter, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, meter: Meter, path: str | os.PathLike[str] | None = None, *, adds_noise: bool = False) -> None:
         super().__init__()
-        self.meter, self.path = meter, None if path is None else Path(path)
+        self.meter, self.path, self.adds_noise = meter, None if path is None else Path(path), adds_noise
 
     def on_train_begin(self, logs: Foreign = None) -> None:
-        """Refuse steps that are not one batch each; read the file."""
+        """Refuse steps that are not one batch each, or have less noise than is counted; read the file."""
+        if (noise_of := getattr(self.model, "get_noise_multiplier", None)) is None:
+            refuse_less_noise(self.model.optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
+        elif not (noise := float(noise_of())) >= self.meter.least_noise:
+            raise ValueError(
+                f"noise_multiplier = {noise!r} is that of the model, and {self.meter.least_noise!r} is counted"
+            )
         batches = getattr(self.model.optimizer, "gradient_accumulation_steps", None) or 1
         if batches != 1 or self.meter.accumulate != 1 or self.model.steps_per_execution != 1:
             raise ValueError(

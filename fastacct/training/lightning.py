@@ -10,7 +10,7 @@ from typing import Any
 
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
-from fastacct.training.optimizers import refuse_less_noise, warn_of_seed
+from fastacct.training.optimizers import refuse_less_noise, up_to_32_bits, warn_of_seed
 
 pytorch: Foreign = import_extra("lightning.pytorch", "training")
 
@@ -19,12 +19,21 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
     """Records each step of an optimizer before it is taken, logs epsilon, and ends the training where the next exceeds.
 
     **Guarantee.** That of `Meter`, where the module's steps clip and add noise; this adds none.  Checkpoints keep the
-    meter.  An epoch that is resumed counts again: Lightning draws a new order for its rest.
+    meter.  An epoch that is resumed counts again: Lightning draws a new order for its rest.  Logs have 32 bits, so that
+    epsilon is rounded up to them.  A training that is resumed where no step is left ends without one.
+
+    Parameters
+    ----------
+    meter : Meter
+    adds_noise : bool
+        Whether the steps clip and add the noise otherwise than by an optimizer that has a `noise_multiplier`, as those
+        of Opacus do.  Other optimizers are refused without it.
     """
 
-    def __init__(self, meter: Meter) -> None:
-        self.meter = meter
+    def __init__(self, meter: Meter, *, adds_noise: bool = False) -> None:
+        self.meter, self.adds_noise = meter, adds_noise
         self._batches = 0
+        self._is_resumed = False
 
     def on_train_start(self, trainer: Foreign, pl_module: Foreign) -> None:
         """Refuse other batches, and another number of them a step, than the meter counts."""
@@ -33,7 +42,10 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
             raise ValueError(f"the trainer accumulates {batches} batches a step: Meter(accumulate={batches})")
         self.meter.refuse_other(trainer.train_dataloader)
         for optimizer in trainer.optimizers:
+            refuse_less_noise(optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
             warn_of_seed(optimizer)
+        trainer.should_stop |= self._is_resumed and not self.meter.remaining
+        self._is_resumed = False
 
     def on_train_epoch_start(self, trainer: Foreign, pl_module: Foreign) -> None:
         """Tell the meter of the pass."""
@@ -45,7 +57,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
 
     def on_before_optimizer_step(self, trainer: Foreign, pl_module: Foreign, optimizer: Foreign) -> None:
         """Record the step, or refuse it, also where the module has added batches up, or takes one twice."""
-        refuse_less_noise(optimizer, self.meter.least_noise)
+        refuse_less_noise(optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
         if not self._batches:
             raise ValueError("a second step on the same batch: a record is in both, and a pass counts it once")
         if self._batches > self.meter.accumulate:
@@ -60,7 +72,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
 
     def on_train_batch_end(self, trainer: Foreign, pl_module: Foreign, *given: Foreign, **named: Foreign) -> None:
         """Log epsilon; end the training where no step is left."""
-        pl_module.log("epsilon", self.meter.epsilon, on_step=True, on_epoch=False)
+        pl_module.log("epsilon", up_to_32_bits(self.meter.epsilon), on_step=True, on_epoch=False)
         trainer.should_stop |= not self.meter.remaining
 
     def state_dict(self) -> dict[str, Any]:
@@ -69,5 +81,6 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
 
     def load_state_dict(self, state_dict: Mapping[str, Foreign]) -> None:
         """Take over what a checkpoint kept."""
+        self._is_resumed = True
         if state_dict["steps"] >= self.meter.steps:  # a process that goes back has released more
             self.meter.load_state_dict(state_dict)

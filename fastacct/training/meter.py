@@ -286,12 +286,18 @@ class Meter:
             if self._loader is None:
                 return
             raise
-        proved(given, self._asked.get("neighbors", "add_remove"))
+        if self._loader is None:
+            proved(given, self._asked.get("neighbors", "add_remove"))
         for name, usual in (("sampling", "poisson"), ("sample_rate", None), ("batch_size", None), ("records", None)):
             drawn, counted = given.run.get(name, usual), mine.run.get(name, usual)
             known = {counted, rate_of_float32(counted) if name == "sample_rate" and counted else counted}
             if drawn is not None and counted is not None and drawn not in known:
-                raise ValueError(f"this loader draws {name} = {drawn!r}, and the meter counts {counted!r}")
+                raise ValueError(
+                    f"this loader draws {name} = {drawn!r}, and the meter counts {counted!r}: train on the loader that "
+                    "the meter was given (a Trainer of Hugging Face on what its get_train_dataloader() returns), or "
+                    "give the meter this one"
+                )
+        proved(given, self._asked.get("neighbors", "add_remove"))
         if mine.is_pass and given.length != mine.length:
             raise ValueError(f"this loader has {given.length} steps a pass, and the meter counts {mine.length}")
 

@@ -21,7 +21,8 @@ class Guard:
     """Epsilon of an engine after each step of its optimizer, and an error before the step that would exceed.
 
     **Guarantee.** What the engine's accountant, `fastacct`, certifies: for its loader, batches that are accumulated and
-    checkpoints.  The step that would exceed `stop_at` changes no parameter, and is not in the history.
+    checkpoints.  The step that would exceed `stop_at` changes no parameter, and is not in the history.  Nor does one on
+    a batch that the engine's loader did not draw: it is refused, and epsilon is inf from then on.
 
     Raises
     ------
@@ -62,7 +63,11 @@ class Guard:
         refuse_replaced(optimizer)
         accountant = self._engine.accountant
         before = [*accountant.history]
-        self._record(optimizer)
+        try:
+            self._record(optimizer)
+        except ValueError:
+            self.epsilon = math.inf
+            raise
         after = float(self._engine.get_epsilon(self.delta))
         if not after <= self.stop_at:
             accountant.history[:] = before

@@ -1,10 +1,12 @@
-"""What callbacks see of an optimizer that adds noise, as those of Opacus do: how much, by what, and its seed."""
+"""What callbacks see of an optimizer that adds noise, as those of Opacus do, and what they log in 32 bits."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from typing import Final
+
+import numpy as np
 
 from fastacct.core.extras import Foreign
 
@@ -22,10 +24,21 @@ def private_part(optimizer: Foreign) -> Foreign:
     return optimizer
 
 
-def refuse_less_noise(optimizer: Foreign, noise_multiplier: float) -> None:
-    """ValueError where an optimizer adds less noise than is counted, or its methods were replaced."""
+def refuse_less_noise(optimizer: Foreign, noise_multiplier: float, *, adds_noise: bool = False) -> None:
+    """ValueError where an optimizer adds less noise than is counted, or its methods were replaced.
+
+    With `adds_noise` one of which nothing is known is taken for what it is said to be: its steps have that noise.
+    """
     if (own := private_part(optimizer)) is None:
-        return
+        if adds_noise:
+            return
+        inner = getattr(optimizer, "optimizer", optimizer)
+        raise ValueError(
+            f"{type(inner).__name__} adds no noise: no epsilon holds. Make the training private, as with Opacus: "
+            "GradSampleModule(model) and DPOptimizer(optimizer, noise_multiplier=..., max_grad_norm=..., "
+            "expected_batch_size=...): docs/howto/training.md. If your steps clip and add the noise elsewhere, say so: "
+            "MeterCallback(meter, adds_noise=True)"
+        )
     if not own.noise_multiplier >= noise_multiplier:
         counted = f"and noise_multiplier = {noise_multiplier!r} is counted"
         raise ValueError(f"noise_multiplier = {own.noise_multiplier!r} is what the optimizer has now, {counted}")
@@ -53,6 +66,17 @@ def warn_of_seed(optimizer: Foreign) -> None:
     if seed < 2**32 or seed == _UNSEEDED:
         warnings.warn(
             f"the noise is drawn from the seed {seed}: who knows it can take the noise away, and no epsilon holds for "
-            "them. Opacus' secure_mode=True draws noise that no seed gives",
+            "them. Give the noise a generator of its own, secret = torch.Generator(device); secret.seed(): "
+            "DPOptimizer(..., generator=secret), or make_private(..., noise_generator=secret)",
             stacklevel=4,
         )
+
+
+def up_to_32_bits(number: float) -> float:
+    """The least number of 32 bits that is not below.
+
+    >>> up_to_32_bits(8.385418924) - 8.385418924 > 0, up_to_32_bits(0.5)
+    (True, 0.5)
+    """
+    near = np.float32(number)
+    return float(near if float(near) >= number else np.nextafter(near, np.float32(np.inf)))

@@ -24,9 +24,9 @@ def test_shown_numbers_round_to_the_stated_side(value):
     for known in (loop | {"sampling": "poisson"}, loop | {"epsilon_lower": None}):
         assert float(scripts._shown(known).split()[3]) >= value
     found = Finding(1, "opacus", "shuffled", "zero_out", value, value, *[None] * 3, {}, {}, {}, (), "")
-    least, _, most = found._interval().split()
+    least, _, most = found._interval(value, value).split()
     assert float(least) <= value <= float(most)
-    assert float(found._replace(sampling="poisson")._interval().split()[-1]) >= value
+    assert float(found._replace(sampling="poisson")._interval(value, value).split()[-1]) >= value
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.013, 0.017])

@@ -96,9 +96,14 @@ def test_whole_passes_of_single_batches_count_as_they_are():
         assert counted(history) == count == worst(count, length, steps)
 
 
-def test_other_loaders_than_the_one_that_is_counted_are_counted_in_whole_passes():
-    passes = Passes({"data_loader": Loader(10)})
-    assert sum(passes.step(1.0, 1).releases for _ in range(21)) == 3
+def test_steps_on_another_loader_are_refused_and_beside_passes_that_nobody_used_count_each():
+    loader = Loader(10)
+    passes = Passes({"data_loader": loader})
+    for _ in range(2):
+        with pytest.raises(ValueError, match="drew no batch for this step"):
+            passes.step(1.0, 1)
+    assert len(list(loader.begin())) == 10  # looked at
+    assert sum(passes.step(1.0, 1).releases for _ in range(10)) == 1 + 8  # two may have waited
 
 
 def test_a_loader_is_counted_by_two_accountants_at_once():

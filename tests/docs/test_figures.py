@@ -281,7 +281,7 @@ def test_attacks_are_exact_where_their_page_says(word, job, is_tight):
 
 
 def test_noise_is_the_least_to_the_digit_that_pages_say():
-    (digit,) = re.findall(r"smallest such noise, up to (\S+)\.\n", (DOCS / "howto" / "noise.md").read_text())
+    (digit,) = re.findall(r"smallest such noise, up to (\S+)\. ", (DOCS / "howto" / "noise.md").read_text())
     assert f"at (1 - {digit})" in fa.dpsgd.noise_multiplier.__doc__
     assert f"instead of {digit}" in (DOCS / "choosing.md").read_text()
     rate, steps = np.array([[0.149, 1585], [0.07, 2696], [0.00385, 6216], [0.372, 3473]]).T

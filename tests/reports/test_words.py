@@ -381,3 +381,11 @@ def test_a_guarantee_by_which_most_records_are_found_is_called_weak():
 )
 def test_the_paragraph_of_a_job_has_no_code(job, words):
     assert released(fa.report(job, 1e-6).numbers).endswith(words)
+
+
+def test_a_delta_without_a_number_of_records_says_for_how_many_it_is():
+    small, large = (" ".join(str(fa.report(fa.Gaussian(3.0) * 1, delta=one)).split()) for one in (1e-5, 0.5))
+    assert "which is not stated: this one is for 10,000 records or fewer." in small
+    assert "δ is more than 0.1: with this chance nothing is promised of a record, of however many." in large
+    assert "which is not stated" not in str(fa.report(fa.Gaussian(3.0) * 1, delta=1e-5, records=1000))
+    assert "δ should be" not in str(fa.report(fa.Laplace(3.0) * 1, delta=0.0))

@@ -13,6 +13,7 @@ import pytest
 import fastacct as fa
 from fastacct.core.bounds import Bounds
 from fastacct.losses.loss import Bracket, Pair
+from fastacct.mechanism_kit import Domain, parameter, table
 from fastacct.readers import cell
 from fastacct.testing import ContractError, check_mechanism, examples
 
@@ -275,6 +276,30 @@ def test_the_contract_keeps_to_its_time_and_says_what_it_left_out():
     assert shown[-1] == "epsilon and delta, remove"
     with pytest.raises(ValueError, match=r"seconds = 0\.0"):
         check_mechanism(fa.PureDP(0.3), seconds=0.0)
+
+
+class TwoWays(fa.Mechanism):
+    """A coin whose losses are half as large where one direction alone is asked for."""
+
+    size: float = parameter(Domain(0.1, 2.0))
+
+    def losses(self, relation):
+        half = 0.5 if relation == "add" else 1.0
+        one = 1.0 / (1.0 + math.exp(-half * self.size))
+        found = table([one, 1.0 - one], [1.0 - one, one])
+        return Pair(found, found)
+
+
+def test_losses_of_one_direction_are_the_same_alone():
+    with pytest.raises(ContractError, match="losses: of direction 'add' have another delta under"):
+        check_mechanism(TwoWays(1.0))
+
+
+def test_a_report_names_the_relations_that_it_compared():
+    """Samples under replace_one are refused: they are not among what was compared."""
+    rows = dict(row.strip().split(": ", 1) for row in str(check_mechanism(fa.PureDP(0.3))).splitlines()[1:-1])
+    assert rows["samples (replace_one)"] == "nothing to compare"
+    assert any(row.startswith("samples (add_remove") and "replace_one" not in row for row in rows)
 
 
 def test_a_report_prints_what_was_checked():

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,7 @@ from fastacct.training import Meter, huggingface  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 RECORDS, BATCH, DELTA = 40, 4, 1e-4
 RUN = {"noise_multiplier": 3.0, "delta": DELTA, "neighbors": "zero_out"}
+counting = partial(huggingface.MeterCallback, adds_noise=True)  # the noise does not matter to the count
 
 
 class Model(torch.nn.Module):
@@ -65,7 +67,7 @@ def test_each_step_has_the_epsilon_of_whole_passes_in_every_log(tmp_path):
     heard = Heard()
     mine = trainer(tmp_path, heard)
     meter = Meter(mine, **RUN)
-    huggingface.MeterCallback(meter).attach(mine)
+    counting(meter).attach(mine)
     mine.train()
     assert meter.steps == 30
     assert heard.epsilons == [(i, passes(i)) for i in range(1, 31)]
@@ -76,12 +78,12 @@ def test_each_step_has_the_epsilon_of_whole_passes_in_every_log(tmp_path):
 def test_accumulated_gradients_are_one_step(tmp_path):
     mine = trainer(tmp_path, gradient_accumulation_steps=3)  # ten batches: three whole steps, and one of a single batch
     meter = Meter(mine, **RUN)
-    huggingface.MeterCallback(meter).attach(mine)
+    counting(meter).attach(mine)
     mine.train()
     assert (meter.accumulate, meter.steps) == (3, 12)
     assert meter.epsilon == passes(30)
     other = trainer(tmp_path, gradient_accumulation_steps=2)
-    huggingface.MeterCallback(Meter(other.get_train_dataloader(), **RUN)).attach(other)
+    counting(Meter(other.get_train_dataloader(), **RUN)).attach(other)
     with pytest.raises(ValueError, match="accumulates 2 batches"):
         other.train()
 
@@ -89,7 +91,7 @@ def test_accumulated_gradients_are_one_step(tmp_path):
 def test_training_ends_before_the_budget_is_exceeded(tmp_path):
     mine = trainer(tmp_path)
     meter = Meter(mine, **RUN, stop_at=passes(20))
-    huggingface.MeterCallback(meter).attach(mine)
+    counting(meter).attach(mine)
     mine.train()
     assert mine.state.global_step == meter.steps == 20
     assert meter.epsilon == meter.stop_at
@@ -111,7 +113,7 @@ class Killer(transformers.TrainerCallback):
 
 mine = trainer(sys.argv[1], Killer(), save_strategy="steps", save_steps=4, **eval(sys.argv[3]))
 meter = Meter(mine, **RUN)
-huggingface.MeterCallback(meter).attach(mine)
+counting(meter).attach(mine)
 mine.train(resume_from_checkpoint=get_last_checkpoint(sys.argv[1]) if Path(sys.argv[1]).exists() else None)
 print("ends", meter.steps, meter.epsilon)
 """
@@ -143,7 +145,7 @@ def test_a_process_that_was_killed_goes_on_from_its_checkpoint(tmp_path, kill_at
 def test_a_checkpoint_without_a_meter_is_refused(tmp_path):
     trainer(tmp_path, save_strategy="epoch", num_train_epochs=1).train()
     mine = trainer(tmp_path, num_train_epochs=2)
-    huggingface.MeterCallback(Meter(mine, **RUN)).attach(mine)
+    counting(Meter(mine, **RUN)).attach(mine)
     with pytest.raises(ValueError, match="has no meter"):
         mine.train(resume_from_checkpoint=True)
 
@@ -153,7 +155,7 @@ def test_another_sampler_than_the_one_that_is_counted_is_refused(tmp_path):
     meter = Meter(mine, **RUN)
     mine.args.per_device_train_batch_size = 8
     mine._train_batch_size = 8
-    huggingface.MeterCallback(meter).attach(mine)
+    counting(meter).attach(mine)
     with pytest.raises(ValueError, match="batch_size = 8, and the meter counts 4"):
         mine.train()
     assert meter.steps == 0
@@ -166,7 +168,7 @@ def test_less_noise_than_is_counted_is_refused(tmp_path):
     mine = trainer(tmp_path)
     mine.optimizer = Noisy(mine.model.parameters(), lr=0.1)
     meter = Meter(mine, **RUN)
-    huggingface.MeterCallback(meter).attach(mine)
+    counting(meter).attach(mine)
     with pytest.raises(ValueError, match=r"noise_multiplier = 2.0 is what the optimizer has now"):
         mine.train()
     assert meter.steps == 0
@@ -176,7 +178,115 @@ def test_steps_that_are_set_after_the_trainer_was_made_are_counted(tmp_path):
     mine = trainer(tmp_path)
     meter = Meter(mine, **RUN)
     mine.args.max_steps = 45
-    huggingface.MeterCallback(meter).attach(mine)
+    counting(meter).attach(mine)
     mine.train()
     assert meter.steps == 45
     assert meter.epsilon == passes(45)
+
+
+# -- noise ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_training_without_noise_is_refused_before_its_first_step(tmp_path):
+    class Begins(transformers.TrainerCallback):
+        def on_epoch_begin(self, args, state, control, **kwargs):
+            raise AssertionError("the training begins")
+
+    mine = trainer(tmp_path, Begins())
+    meter = Meter(mine, **RUN)
+    huggingface.MeterCallback(meter).attach(mine)
+    before = [one.detach().clone() for one in mine.model.parameters()]
+    with pytest.raises(ValueError, match=r"AdamW adds no noise: .*DPOptimizer.*\(meter, adds_noise=True\)"):
+        mine.train()
+    assert meter.steps == 0
+    assert all(torch.equal(a, b) for a, b in zip(before, mine.model.parameters(), strict=True))
+
+
+def test_an_optimizer_that_is_exchanged_for_one_without_noise_is_refused(tmp_path):
+    class Changed(transformers.TrainerCallback):
+        def on_step_end(self, args, state, control, optimizer=None, **kwargs):
+            if state.global_step == 3:
+                optimizer.optimizer = optimizer.optimizer.original_optimizer
+
+    mine = private_trainer(tmp_path, Changed())
+    meter = Meter(mine, **RUN)
+    huggingface.MeterCallback(meter).attach(mine)
+    with pytest.raises(ValueError, match="SGD adds no noise"):
+        mine.train()
+    assert meter.steps == 3
+
+
+def private_trainer(folder, *callbacks, kind=transformers.Trainer, **given):
+    """As in docs/howto/training.md."""
+    opacus = pytest.importorskip("opacus", reason="Opacus is not installed")
+    from opacus.optimizers import DPOptimizer
+
+    class Private(Model):
+        def forward(self, x=None, labels=None, **unused):
+            return super().forward(x, labels)
+
+    model, secret = opacus.GradSampleModule(Private()), torch.Generator()
+    secret.seed()
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    noise = {"noise_multiplier": 3.0, "max_grad_norm": 1.0, "expected_batch_size": BATCH, "generator": secret}
+    settings = {"per_device_train_batch_size": BATCH, "num_train_epochs": 3, "logging_steps": 1, "report_to": []}
+    settings |= {"use_cpu": True, "disable_tqdm": True, "save_strategy": "no", "remove_unused_columns": False} | given
+    args = transformers.TrainingArguments(output_dir=str(folder), **settings)
+    made = kind(model, args, train_dataset=Data(), optimizers=(DPOptimizer(sgd, **noise), None))
+    for one in callbacks:
+        made.add_callback(one)
+    return made
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_private_training_needs_no_word_and_its_gradients_are_cleared(tmp_path, batches):
+    mine = private_trainer(tmp_path, gradient_accumulation_steps=batches)
+    meter = Meter(mine, **RUN)
+    huggingface.MeterCallback(meter).attach(mine)
+    mine.train()
+    assert meter.steps == {1: 30, 3: 12}[batches]
+    assert meter.epsilon == passes(30)
+    assert all(one.grad_sample is None and one.summed_grad is None for one in mine.model.parameters())
+
+
+def test_poisson_batches_are_those_of_a_trainer_that_returns_their_loader(tmp_path):
+    data_loader = pytest.importorskip("opacus.data_loader", reason="Opacus is not installed")
+
+    class Poisson(transformers.Trainer):
+        def get_train_dataloader(self):
+            plain = torch.utils.data.DataLoader(self.train_dataset, batch_size=BATCH, collate_fn=self.data_collator)
+            return data_loader.DPDataLoader.from_data_loader(plain)
+
+    mine = private_trainer(tmp_path, kind=Poisson)
+    with pytest.raises(ValueError, match=r"give what get_train_dataloader\(\) returns"):
+        Meter(mine, noise_multiplier=3.0, delta=DELTA)
+    meter = Meter(mine.get_train_dataloader(), noise_multiplier=3.0, delta=DELTA)
+    huggingface.MeterCallback(meter).attach(mine)
+    mine.train()
+    rate = -(-(2**24) // 10) / 2**24
+    assert meter.epsilon == fa.dpsgd.epsilon(noise_multiplier=3.0, sample_rate=rate, steps=30, delta=DELTA)
+    other = private_trainer(tmp_path)  # draws from a loader of its own
+    huggingface.MeterCallback(meter).attach(other)
+    with pytest.raises(ValueError, match=r"sampling = 'shuffled', and the meter counts 'poisson': .*get_train_dat"):
+        other.train()
+    assert meter.steps == 30
+
+
+@pytest.mark.parametrize("kept_at", [10, 7])
+def test_a_training_that_is_resumed_where_no_step_is_left_ends_without_one(tmp_path, kept_at):
+    """At the end of a pass, or in one; a budget that nothing fits into from the first is an error."""
+    keeps = {"save_strategy": "steps", "save_steps": kept_at}
+    first = trainer(tmp_path, **keeps, max_steps=kept_at, lr_scheduler_type="constant")
+    counting(Meter(first, **RUN)).attach(first)
+    first.train()
+    mine = trainer(tmp_path, ignore_data_skip=True, lr_scheduler_type="constant")
+    meter = Meter(mine, **RUN, stop_at=passes(10))
+    counting(meter).attach(mine)
+    mine.train(resume_from_checkpoint=True)
+    assert mine.state.global_step == meter.steps == kept_at
+    assert meter.epsilon == passes(10)
+    assert all(torch.equal(a, b) for a, b in zip(first.model.parameters(), mine.model.parameters(), strict=True))
+    afresh = trainer(tmp_path)
+    counting(Meter(afresh, **RUN, stop_at=passes(1) / 2)).attach(afresh)
+    with pytest.raises(fa.BudgetExceededError):
+        afresh.train()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 RECORDS, BATCH = 40, 4
 BATCHES = {"records": RECORDS, "batch_size": BATCH, "sampling": "shuffled"}
 RUN = {"noise_multiplier": 3.0, "delta": 1e-4, "neighbors": "zero_out"}
+counting = partial(MeterCallback, adds_noise=True)  # the noise does not matter to the count
 
 
 def model(**given):
@@ -49,23 +51,37 @@ class Heard(keras.callbacks.Callback):
 
 def test_each_step_has_the_epsilon_of_whole_passes():
     meter, heard = Meter(**RUN, **BATCHES), Heard()
-    found = fit(model(), MeterCallback(meter), heard)
+    found = fit(model(), counting(meter), heard)
     assert heard.epsilons == [passes(1 + i // 10) for i in range(30)]
     assert found.history["epsilon"] == [passes(i) for i in (1, 2, 3)]
 
 
 def test_training_ends_before_the_budget_is_exceeded():
     meter = Meter(**RUN, **BATCHES, stop_at=passes(2))
-    fit(model(), MeterCallback(meter))
+    fit(model(), counting(meter))
     assert meter.steps == 20
     with pytest.raises(fa.BudgetExceededError):
-        fit(model(), MeterCallback(meter))
+        fit(model(), counting(meter))
     assert meter.steps == 20
 
 
 def test_steps_that_are_not_one_batch_are_refused():
     with pytest.raises(ValueError, match="gradient_accumulation_steps"):
-        fit(model(gradient_accumulation_steps=2), MeterCallback(Meter(**RUN, **BATCHES)))
+        fit(model(gradient_accumulation_steps=2), counting(Meter(**RUN, **BATCHES)))
+
+
+def test_steps_without_noise_are_refused():
+    meter = Meter(**RUN, **BATCHES)
+    with pytest.raises(ValueError, match=r"SGD adds no noise: .*MeterCallback\(meter, adds_noise=True\)"):
+        fit(model(), MeterCallback(meter))
+    private = model()
+    private.get_noise_multiplier = lambda: 2.0  # as jax_privacy.keras_api.make_private gives a model
+    with pytest.raises(ValueError, match=r"noise_multiplier = 2.0 is that of the model, and 3.0 is counted"):
+        fit(private, MeterCallback(meter))
+    assert meter.steps == 0
+    private.get_noise_multiplier = lambda: 3.0
+    fit(private, MeterCallback(meter))
+    assert meter.epsilon == passes(3)
 
 
 KILLED = """
@@ -81,7 +97,7 @@ class Killer(keras.callbacks.Callback):
 
 meter = Meter(**RUN, **BATCHES)
 backup = keras.callbacks.BackupAndRestore(sys.argv[1] + "/backup")
-fit(model(), MeterCallback(meter, sys.argv[1] + "/meter.json"), backup, Killer())
+fit(model(), counting(meter, sys.argv[1] + "/meter.json"), backup, Killer())
 print("ends", meter.steps, meter.epsilon)
 """
 

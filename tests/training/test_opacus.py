@@ -8,6 +8,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("opacus", reason="the extra opacus is not installed")
 
 from opacus import PrivacyEngine  # noqa: E402
+from opacus.data_loader import DPDataLoader  # noqa: E402
+from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
 
 from fastacct.training import Meter  # noqa: E402
 from fastacct.training.opacus import Guard  # noqa: E402
@@ -139,3 +141,136 @@ def test_a_loader_whose_sampler_was_changed_is_refused_at_the_next_step(part):
     with pytest.raises(ValueError, match="sampler was changed"):
         next(meter.batches())
     assert meter.steps == 20
+
+
+# -- batches of another loader ----------------------------------------------------------------------------------------
+
+
+def other_loader(loader, **given):
+    return torch.utils.data.DataLoader(loader.dataset, **({"batch_size": 20, "shuffle": True} | given))
+
+
+def validate(loader):
+    for x, _ in loader:
+        assert len(x) <= 200
+
+
+BEFORE = {"nothing": lambda loader: None, "peeked": lambda loader: next(iter(loader)), "a pass": validate}
+
+
+@pytest.mark.parametrize("is_poisson", [True, False])
+@pytest.mark.parametrize("before", BEFORE)
+def test_batches_of_another_loader_are_refused_and_have_no_epsilon(is_poisson, before):
+    engine = registered()
+    model, optimizer, loader = training(engine, poisson=is_poisson)
+    guard = Guard(engine, optimizer, delta=1e-5)
+    BEFORE[before](loader)
+    start = [one.detach().clone() for one in model.parameters()]
+    if before != "nothing" and not is_poisson:
+        train(model, optimizer, other_loader(loader), 1)
+        taken = {"peeked": 1, "a pass": 2}[before]
+        assert engine.accountant.history == [(1.5, 1.0, 1 + 10 - taken)]  # each step that it did not draw is a pass
+        return
+    with pytest.raises(ValueError, match=r"drew no batch for this step.*fa\.training\.Meter"):
+        train(model, optimizer, other_loader(loader), 3)
+    assert guard.epsilon == float("inf")
+    steps = sum(row[2] for row in engine.accountant.history)
+    assert steps == {"nothing": 0, "peeked": 1, "a pass": 2}[before]
+    if steps:
+        with pytest.raises(ValueError, match="drew no batch for this step"):
+            engine.get_epsilon(1e-5)
+    else:
+        assert all(torch.equal(a, b) for a, b in zip(start, model.parameters(), strict=True))
+        assert engine.get_epsilon(1e-5) == 0.0
+
+
+def test_another_loader_after_an_epoch_is_refused_at_its_first_step():
+    engine = registered()
+    model, optimizer, loader = training(engine)
+    train(model, optimizer, loader, 1)
+    with pytest.raises(ValueError, match="Poisson batches does not hold"):
+        train(model, optimizer, other_loader(loader), 1)
+    assert engine.accountant.history == [(1.5, 0.1, 10)]
+
+
+def test_a_batch_of_opacus_that_is_taken_twice_is_refused():
+    engine = registered()
+    model, optimizer, loader = training(engine)
+    x, y = next(iter(loader))
+    with pytest.raises(ValueError, match="take each batch once"):
+        train(model, optimizer, [(x, y)] * 2, 1)
+
+
+def test_batches_of_a_larger_rate_are_refused_and_of_another_loader_of_the_same_one_taken():
+    engine = registered()
+    for loader in (other_loader(training(engine)[2], batch_size=40), other_loader(training(engine)[2], batch_size=20)):
+        larger = DPDataLoader.from_data_loader(loader)
+        model, optimizer, own = training(engine)
+        if len(larger) < len(own):
+            with pytest.raises(ValueError, match="drew no batch"):
+                train(model, optimizer, larger, 1)
+        else:  # another one of the same rate, as trainers make it anew
+            train(model, optimizer, larger, 1)
+            assert engine.accountant.history == [(1.5, 0.1, 10)]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_validation_on_the_loader_and_workers_and_small_batches_are_right(workers):
+    engine = registered()
+    model, optimizer, loader = training(engine, loader={"num_workers": workers})
+    guard = Guard(engine, optimizer, delta=1e-5)
+    for _ in range(2):
+        validate(loader)
+        train(model, optimizer, loader, 1)
+        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=7, optimizer=optimizer) as small:
+            train(model, optimizer, small, 1)
+            for i, (x, y) in enumerate(small):  # left early, with a look at another pass between
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                if i == 5:
+                    next(iter(loader))
+                    break
+        optimizer.zero_grad()
+        optimizer._step_skip_queue.clear()
+    steps = sum(row[2] for row in engine.accountant.history)
+    assert guard.epsilon == engine.get_epsilon(1e-5) == poisson(steps)
+    assert 42 <= steps <= 52
+
+
+def test_batches_that_wait_for_a_step_of_several_passes_are_used():
+    engine = registered()
+    model, optimizer, loader = training(engine)
+    model.allow_grad_accumulation()
+    train(model, optimizer, (batch for _ in range(3) for batch in loader), 1, every=7)
+    assert engine.accountant.history == [(1.5, 0.1, 4, 7)]
+
+
+def test_engines_in_one_process_are_told_apart():
+    """Two engines in turn, as clients that are simulated: neither draws for the other, nor takes from it."""
+    engines = [registered(), PrivacyEngine(accountant="fastacct")]
+    parts = [training(engine) for engine in engines]
+    for _ in range(3):
+        for one in parts:
+            train(*one, 1)
+    for batches in zip(*(one[2] for one in parts), strict=True):
+        for (model, optimizer, _), batch in zip(parts, batches, strict=True):
+            train(model, optimizer, [batch], 1)
+    assert [engine.accountant.history for engine in engines] == [[(1.5, 0.1, 40)]] * 2
+
+
+@pytest.mark.parametrize("is_poisson", [True, False])
+def test_the_loader_that_make_private_returns_is_known(is_poisson):
+    engine = registered()
+    loader = training(engine, poisson=is_poisson)[2]
+    relation = "add_remove" if is_poisson else "zero_out"
+    run = {"noise_multiplier": 1.5, "delta": 1e-5, "neighbors": relation}
+    said = {"sample_rate": drawn(0.1), "steps": 20}
+    if not is_poisson:
+        said = {"sampling": "shuffled", "records": 200, "batch_size": 20, "epochs": 2}
+    assert fa.loader_guide(loader).sampling == ("poisson" if is_poisson else "shuffled")
+    assert fa.dpsgd.epsilon(loader=loader, epochs=2, **run) == fa.dpsgd.epsilon(**said, **run)
+    meter = Meter(loader, **run)
+    for _ in range(2):
+        assert len([*meter.batches()]) == 10
+    assert meter.epsilon == fa.dpsgd.epsilon(**said, **run)

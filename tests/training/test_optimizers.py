@@ -2,9 +2,10 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from fastacct.training.optimizers import private_part, refuse_less_noise
+from fastacct.training.optimizers import private_part, refuse_less_noise, up_to_32_bits
 
 
 def test_less_noise_than_is_counted_is_refused_wherever_trainers_wrap_it():
@@ -21,7 +22,19 @@ def test_less_noise_than_is_counted_is_refused_wherever_trainers_wrap_it():
         refuse_less_noise(own, 1.0)
 
 
-def test_of_an_optimizer_that_adds_no_noise_nothing_is_said():
+def test_an_optimizer_that_adds_no_noise_is_refused_unless_the_noise_is_said_to_be_elsewhere():
     assert private_part(SimpleNamespace()) is None
-    refuse_less_noise(SimpleNamespace(), 1.0)
-    refuse_less_noise(None, 1.0)
+    for one in (SimpleNamespace(), SimpleNamespace(optimizer=SimpleNamespace()), None):
+        with pytest.raises(ValueError, match="adds no noise: no epsilon holds"):
+            refuse_less_noise(one, 1.0)
+        refuse_less_noise(one, 1.0, adds_noise=True)
+    with pytest.raises(ValueError, match="has now"):
+        refuse_less_noise(SimpleNamespace(noise_multiplier=0.5), 1.0, adds_noise=True)
+
+
+def test_what_is_logged_in_32_bits_is_not_below():
+    exact = np.random.default_rng(1).uniform(0.0, 10.0, 1000)
+    logged = np.array([up_to_32_bits(one) for one in exact.tolist()])
+    assert (logged.astype(np.float32) == logged).all()
+    assert (logged >= exact).all()
+    assert (logged <= exact * (1.0 + 2.0**-23)).all()

@@ -71,8 +71,7 @@ def huggingface(folder: Path, log: Log, stop_at: float) -> None:
     import transformers
     from transformers.trainer_utils import get_last_checkpoint
 
-    from fastacct.training import huggingface
-    from tests.training.test_huggingface import trainer
+    from tests.training.test_huggingface import counting, trainer
 
     class Heard(transformers.TrainerCallback):  # type: ignore[misc]
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -81,7 +80,7 @@ def huggingface(folder: Path, log: Log, stop_at: float) -> None:
 
     given = {"save_strategy": "steps", "save_steps": 4, "num_train_epochs": 99}
     mine = trainer(folder / "run", Heard(), **given)
-    huggingface.MeterCallback(Meter(mine, **SHUFFLED, stop_at=stop_at)).attach(mine)
+    counting(Meter(mine, **SHUFFLED, stop_at=stop_at)).attach(mine)
     last = get_last_checkpoint(folder / "run") if (folder / "run").exists() else None
     mine.train(resume_from_checkpoint=last)
 
@@ -89,8 +88,7 @@ def huggingface(folder: Path, log: Log, stop_at: float) -> None:
 def lightning(folder: Path, log: Log, stop_at: float) -> None:
     import lightning.pytorch as pl
 
-    from fastacct.training.lightning import MeterCallback
-    from tests.training.test_lightning import Module, loader, trainer
+    from tests.training.test_lightning import Module, counting, loader, trainer
 
     class Logger(pl.loggers.logger.DummyLogger):  # type: ignore[misc]
         def log_metrics(self, metrics: Any, step: int | None = None) -> None:
@@ -100,14 +98,13 @@ def lightning(folder: Path, log: Log, stop_at: float) -> None:
     data = loader()
     meter = Meter(data, **SHUFFLED, stop_at=stop_at)
     keep = pl.callbacks.ModelCheckpoint(folder, every_n_train_steps=PASS, save_last=True)
-    mine = trainer(folder, MeterCallback(meter), keep, logger=Logger(), max_epochs=99, enable_checkpointing=True)
+    mine = trainer(folder, counting(meter), keep, logger=Logger(), max_epochs=99, enable_checkpointing=True)
     last = folder / "last.ckpt"
     mine.fit(Module(), data, ckpt_path=last if last.exists() else None, weights_only=False)
 
 
 def keras(folder: Path, log: Log, stop_at: float) -> None:
-    from fastacct.training.keras import MeterCallback
-    from tests.training.test_keras import fit, keras, model
+    from tests.training.test_keras import counting, fit, keras, model
 
     class Heard(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -115,7 +112,7 @@ def keras(folder: Path, log: Log, stop_at: float) -> None:
 
     meter = Meter(**SHUFFLED, **BATCHES, stop_at=stop_at)
     backup = keras.callbacks.BackupAndRestore(folder / "backup")
-    fit(model(), MeterCallback(meter, folder / "meter.json"), backup, Heard(), epochs=99)
+    fit(model(), counting(meter, folder / "meter.json"), backup, Heard(), epochs=99)
 
 
 def opacus(folder: Path, log: Log, stop_at: float) -> None:

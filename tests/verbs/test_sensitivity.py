@@ -115,6 +115,8 @@ def test_a_replacement_is_not_counted_twice():
     noise = 2.0 / sensitivity.clipped(1.0, neighbors="replace_one")
     with pytest.raises(ValueError, match="which would count twice"):
         fa.dpsgd.epsilon(noise_multiplier=noise, sample_rate=0.1, steps=1, delta=1e-6, neighbors="replace_one")
+    half = fa.Laplace(1.0 / (0.5 * sensitivity.histogram(neighbors="replace_one", norm="l1")))
+    assert fa.epsilon(half, delta=0.0, neighbors="replace_one") == pytest.approx(2.0, rel=1e-12)
     one = fa.Laplace(1.0 / sensitivity.sum(0.0, 1.0))
     assert fa.epsilon(one, delta=0.0, neighbors="replace_one") == 2.0 * fa.epsilon(one, delta=0.0)
 
