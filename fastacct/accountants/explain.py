@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -103,9 +103,7 @@ def explain(
     ask = Ask(quantity, np.array(target), (), relation, only_upper=not is_exact)
     name, settings = chosen.reading(process, ask)
     steps = explained(process, ask, settings) if settings else [Step(name, Found(lower, upper, status), counts=True)]
-    bounded = {step.name for step in steps if not isinstance(step.said, str)}
-    once = dict.fromkeys(steps)  # a ladder that is climbed twice says things twice, or once why it says nothing
-    steps = [step for step in once if not isinstance(step.said, str) or step.name not in bounded]
+    steps = _once(steps)
     answered = _answering(steps, upper)
     together = ((*_TOGETHER, f"[{lower!r}, {upper!r}]"),) * (answered == _TOGETHER)
     return Explanation(
@@ -117,6 +115,12 @@ def explain(
         answered,
         _rows(steps, process.tight) + together + (_from_below(process, lower) if is_exact else ()),
     )
+
+
+def _once(steps: Sequence[Step]) -> list[Step]:
+    """Of a ladder that is climbed twice: nothing twice, and no reason of a reader that has a bound elsewhere."""
+    bounded = {step.name for step in steps if not isinstance(step.said, str)}
+    return [step for step in dict.fromkeys(steps) if not isinstance(step.said, str) or step.name not in bounded]
 
 
 def _rows(steps: Iterable[Step], tight: bool) -> tuple[tuple[str, str], ...]:

@@ -329,7 +329,7 @@ def tradeoff(
         log_scale(axis, side, smallest, 1.0)
     name_axes(axis, "false-positive rate", "true-positive rate (at most)")
     alone = rf"$\varepsilon$, $\delta = {power(delta)}$"
-    more = f" (thin: by {alone})" if is_seen else f" ({alone} alone set no limit here)" if thin else ""
+    more = ("", f" ({alone} alone set no limit here)", f" (thin: by {alone})")[thin + is_seen]
     figure = finished(axis, f"What an attack can do{more}", "lower right")
     spread(notes)
     return figure

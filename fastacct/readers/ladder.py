@@ -196,10 +196,8 @@ def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Divergences at the best order."""
     if cell.is_gaussian and not cell.has_noise:
         raise OutOfReachError("a Gaussian without noise has an infinite epsilon")
-    if one.quantity == "epsilon":
-        upper = cell.renyi.epsilon(one.target, one.upper)
-    else:
-        upper = cell.renyi.log_delta(one.target, one.upper)
+    read = cell.renyi.epsilon if one.quantity == "epsilon" else cell.renyi.log_delta
+    upper = read(one.target, one.upper)
     order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
     return TRIVIAL[one.quantity], upper, f"Rényi divergence{order}"
 
