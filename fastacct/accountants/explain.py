@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -22,6 +22,8 @@ from fastacct.readers.ladder import Step
 
 _TOGETHER: Final = ("these together",)
 """Where no reader alone has the answer."""
+_BOUNDS: Final = ("[", "at most", ">=")
+"""What a reader with a bound begins with."""
 
 
 class Explanation(Compared):
@@ -49,13 +51,20 @@ class Explanation(Compared):
     def __str__(self) -> str:
         rows = [f"{self.question}: between {self.lower!r} and {self.upper!r} ({self.status})"]
         rows += ["evaluated as " + " + ".join(self.parts)] if self.parts else ["nothing is released"]
-        rows += [f"{'answered' if name in self.answered else 'also'} by {name}: {said}" for name, said in self.readers]
+        rows += [f"{row}: {said}" for row, said in self._rows()]
         return "\n".join(rows)
 
     def _repr_html_(self) -> str:
-        rows = [(f"{'answered' if name in self.answered else 'also'} by {name}", said) for name, said in self.readers]
         title = f"{self.question}: between {self.lower!r} and {self.upper!r} ({self.status})"
-        return table(title, [("evaluated as", " + ".join(self.parts) or "nothing"), *rows])
+        return table(title, [("evaluated as", " + ".join(self.parts) or "nothing"), *self._rows()])
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What each reader says, and whether it is the answer, a bound beside it, or why there is none."""
+        rows = []
+        for name, said in self.readers:
+            no_answer = "also by" if said.startswith(_BOUNDS) else "not by"
+            rows.append((f"{'answered by' if name in self.answered else no_answer} {name}", said))
+        return rows
 
 
 @verb({})
@@ -94,7 +103,7 @@ def explain(
     ask = Ask(quantity, np.array(target), (), relation, only_upper=not is_exact)
     name, settings = chosen.reading(process, ask)
     steps = explained(process, ask, settings) if settings else [Step(name, Found(lower, upper, status), counts=True)]
-    steps = [*dict.fromkeys(steps)]  # of a ladder that is climbed twice
+    steps = _once(steps)
     answered = _answering(steps, upper)
     together = ((*_TOGETHER, f"[{lower!r}, {upper!r}]"),) * (answered == _TOGETHER)
     return Explanation(
@@ -106,6 +115,12 @@ def explain(
         answered,
         _rows(steps, process.tight) + together + (_from_below(process, lower) if is_exact else ()),
     )
+
+
+def _once(steps: Sequence[Step]) -> list[Step]:
+    """Of a ladder that is climbed twice: nothing twice, and no reason of a reader that has a bound elsewhere."""
+    bounded = {step.name for step in steps if not isinstance(step.said, str)}
+    return [step for step in dict.fromkeys(steps) if not isinstance(step.said, str) or step.name not in bounded]
 
 
 def _rows(steps: Iterable[Step], tight: bool) -> tuple[tuple[str, str], ...]:

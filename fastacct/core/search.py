@@ -77,7 +77,7 @@ def boundary(
         a, b = sorted((a, b)) if slope > 0.0 else (a, b)  # of two that spend as much the larger, if more spends more
         return b if level(b) >= level(a) else a  # the end that spends more
     if nowhere is None:
-        raise ValueError(f"{wanted} is met neither at {min(a, b)!r} nor at {max(a, b)!r}; {hint()}")
+        raise ValueError(f"{wanted} cannot be met: {hint()} (it is met neither at {min(a, b)!r} nor at {max(a, b)!r})")
     return nowhere
 
 

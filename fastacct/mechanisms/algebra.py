@@ -373,8 +373,8 @@ class Grouped(Mechanism):
         bounds = [group for group in groups if group is not None]
         if len(bounds) < len(groups):
             raise ValueError(
-                f"group privacy is not implemented for {self.mechanism!r}; model the group directly with "
-                "GaussianMixture or from_pmf, or use PureDP or ApproxDP"
+                f"group privacy is not implemented for {self.mechanism!r}; a class of your own says group_powers or "
+                "grouped; otherwise model the group with GaussianMixture or from_pmf, or use PureDP or ApproxDP"
             )
         return sum(bounds, Process())
 

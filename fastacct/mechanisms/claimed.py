@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastacct.core.relations import Relation, both_ways
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
-from fastacct.losses.loss import Bracket, Pair
+from fastacct.losses.loss import Bracket, OutOfReachError, Pair
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -43,7 +43,12 @@ def _losses(cls: type[Mechanism], own: Losses | None) -> Callable[[Mechanism, Re
             if 0.0 <= epsilon < math.inf:
                 in_reach(epsilon)
             return both(epsilon_delta(epsilon if epsilon >= 0.0 else math.inf, 0.0))
-        found = own(self, relation)
+        try:
+            found = own(self, relation)
+        except OutOfReachError:
+            raise
+        except ValueError as error:
+            raise ValueError(f"{self!r}.losses({relation!r}): {error}") from error
         if found is not None and not isinstance(found, Pair):
             wrong = f"{cls.__name__}.losses returned a {type(found).__name__}"
             raise TypeError(f"{wrong}: it must return a fastacct.mechanism_kit.Pair, or None where none is known")

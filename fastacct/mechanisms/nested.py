@@ -236,7 +236,7 @@ class RepeatedSelection(Mechanism):
     mean : float in [1, 1e15]
         Expected number of runs of the Poisson distribution; or, with `eta`, of the truncated negative binomial one.
     eta : float >= -0.9, optional
-        1: geometric, 0: logarithmic.  Default: the Poisson distribution.
+        1: geometric, 0: logarithmic, both at least one run.  Default: the Poisson distribution, which may be none.
 
     Examples
     --------

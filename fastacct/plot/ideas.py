@@ -13,6 +13,7 @@ from fastacct.accountants.question import Job
 from fastacct.accountants.run import Parameters
 from fastacct.calibrate import calibrate
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_number
+from fastacct.core.relations import RELATIONS, Relation
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.core.words import written_out
 from fastacct.curve import name_of
@@ -79,10 +80,18 @@ def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: 
     return finished(axis, rf"$\sigma = {noise_multiplier:g}$, {size}")
 
 
-def budget(releases: Several[Job | Parameters] | None = None, *, epsilon: float, delta: float, **run: object) -> Figure:
+def budget(
+    releases: Several[Job | Parameters] | None = None,
+    *,
+    epsilon: float,
+    delta: float,
+    neighbors: Relation = "add_remove",
+    **run: object,
+) -> Figure:
     """Draw how releases spend a budget, in their order; one that does not fit is refused, and drawn in red.
 
     `releases`: a job, a list of jobs, or a dict {name: job}, or a run by its keywords.
+    `neighbors` is as in `fastacct.epsilon`.
 
     **Guarantee.** Heights are certified upper bounds of what all accepted releases cost together.
 
@@ -97,7 +106,7 @@ def budget(releases: Several[Job | Parameters] | None = None, *, epsilon: float,
     spent, before, epsilon, delta = Process(), 0.0, as_number("epsilon", epsilon), as_number("delta", delta)
     listed = jobs_of(releases, run, "releases", name_of)
     for place, (_, job) in enumerate(listed):
-        cost = float(smallest_epsilon(spent + job, delta=delta))
+        cost = float(smallest_epsilon(spent + job, delta=delta, neighbors=neighbors))
         fits, top = cost <= epsilon, min(cost, 1.5 * epsilon)
         face, edge, hatch = (_BLUE, _BLUE, "") if fits else ("none", _RED, "//")
         axis.bar(place, top - before, 0.75, before, color=face, edgecolor=edge, hatch=hatch, zorder=2)
@@ -110,7 +119,7 @@ def budget(releases: Several[Job | Parameters] | None = None, *, epsilon: float,
     axis.set_xticks(range(len(listed)), [wrapped(name, 90 // len(listed)) for name, _ in listed], fontsize=SMALL)
     axis.margins(y=0.15)
     name_axes(axis, "", rf"$\varepsilon$ spent at $\delta = {power(delta)}$")
-    return finished(axis, "")
+    return finished(axis, "" if neighbors == "add_remove" else RELATIONS[neighbors])
 
 
 def hockey_stick(noise: str = "gaussian", *, noise_multiplier: float = 1.0, epsilon: float = 1.0) -> Figure:

@@ -81,7 +81,7 @@ def privacy_curves(
         Or a run of DP-SGD by the keywords of `fastacct.dpsgd.job`; each job may be a dict of them.  Also what
         `fastacct.curve.privacy_curve` returns, which is drawn as it is.
     neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
-        "add_remove": both directions, a line each.
+        "add_remove": both directions, a line each.  Of any other the title says which it is.
     smallest_delta, points
         As in `fastacct.curve.privacy_curve`.
 
@@ -124,19 +124,22 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
         axis.fill_between(one.epsilon, lower, upper, color=color[name], alpha=0.2, linewidth=0)
         axis.plot(x, y, _DASHES[one.neighbors], color=color[name], linewidth=1.6)
     entries = [(wrapped(name, _LETTERS), "-", own) for name, own in color.items()]
-    relations = dict.fromkeys(one.neighbors for one in curves)
-    entries += [(RELATIONS[way], _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in relations]
+    relations = [*dict.fromkeys(one.neighbors for one in curves)]
+    if len(relations) > 1:
+        entries += [(RELATIONS[way], _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in relations]
     for label, dash, own in entries:
         axis.plot([], [], dash, color=own, linewidth=1.6, label=label)
     if any(np.any(lower < _SEEN * upper) for lower, upper in bounds):
-        axis.fill_between([], [], [], color="black", alpha=0.2, linewidth=0, label="shaded: down to the lower bound")
+        axis.fill_between(
+            [], [], [], color="black", alpha=0.2, linewidth=0, label="shaded, in its colour:\ndown to the lower bound"
+        )
     axis.set(xlim=(0.0, last), ylim=(floor, 0.0))
     name_axes(axis, "epsilon", "delta")
     from matplotlib.ticker import MaxNLocator
 
     axis.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axis.yaxis.set_major_formatter(lambda value, _: f"$10^{{{value:.0f}}}$" if value else "1")
-    figure = finished(axis, "Certified privacy curves")
+    figure = finished(axis, "Certified privacy curves" + (f", {RELATIONS[relations[0]]}" * (len(relations) == 1)))
     legend(figure, len(entries))
     return figure
 
@@ -302,7 +305,7 @@ def tradeoff(
     """
     axis = panel(axis)
     fpr, marks = np.geomspace(smallest, 1.0, 61), np.atleast_1d(np.asarray(marked, dtype=np.float64))
-    notes = []
+    notes, is_seen = [], False
     for name, one, color, dash in styled(jobs_of(jobs, run, "jobs", curve.name_of), "jobs"):
         job = one.job if isinstance(one, curve.Run) else one
         found = np.asarray(tpr_at_fpr(job, np.append(fpr, marks), neighbors=neighbors))
@@ -313,7 +316,9 @@ def tradeoff(
         if thin:
             corner = (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0)))  # where its two straight pieces meet
             at = np.sort(np.append(fpr, np.clip(corner, smallest, 1.0)))
-            axis.plot(at, tpr_at_fpr(ApproxDP(epsilon, delta), at), color=color, linewidth=0.8)
+            allowed = np.asarray(tpr_at_fpr(ApproxDP(epsilon, delta), at))
+            is_seen |= bool(allowed[0] < 0.9)  # above it runs along the edge
+            axis.plot(at, allowed, color=color, linewidth=0.8)
         for mark, tpr in zip(marks.tolist(), found[fpr.size :].tolist(), strict=True):
             axis.plot([mark], [tpr], "o", color=color, markersize=4)
             note = f"{digits_up(100.0 * tpr, 3)} % at {100.0 * mark:g} %"
@@ -323,8 +328,9 @@ def tradeoff(
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)
     name_axes(axis, "false-positive rate", "true-positive rate (at most)")
-    title = "What an attack can do" + (rf" (thin: by $\varepsilon$, $\delta = {power(delta)}$)" if thin else "")
-    figure = finished(axis, title, "lower right")
+    alone = rf"$\varepsilon$, $\delta = {power(delta)}$"
+    more = ("", f" ({alone} alone set no limit here)", f" (thin: by {alone})")[thin + is_seen]
+    figure = finished(axis, f"What an attack can do{more}", "lower right")
     spread(notes)
     return figure
 

@@ -47,10 +47,11 @@ class Said(NamedTuple):
 
 
 class Rung(NamedTuple):
-    """One way to bounds, and above which relative width of the interval it is asked."""
+    """One way to bounds, above which relative width of the interval it is asked, and what a user reads of it."""
 
     ask: Callable[[CellReader, Question], Said]
     width: float
+    told: str
 
 
 class Step(NamedTuple):
@@ -124,7 +125,7 @@ def _line(cell: CellReader, question: Question) -> Said:
 def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Basic composition of pure guarantees: delta is at most 1 - exp(epsilon - largest), and 0 from there on."""
     if cell.largest == math.inf:
-        raise OutOfReachError("no pure guarantee is known")
+        raise OutOfReachError("no finite epsilon is known at delta = 0")
     if one.quantity != "epsilon":
         return -math.inf, log_below(cell.largest, one.target), "pure guarantee"
     is_known = one.target == 0.0 and "losses" in cell.settings.rungs and not cell.is_bound
@@ -135,7 +136,7 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
 def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """The line of the job without its samples, which is never more private."""
     if one.upper < TOP[WHAT[one.quantity]] and not cell.is_gaussian:
-        raise OutOfReachError("of what are no mixtures it is asked where nothing is known")
+        raise OutOfReachError("it is asked for Gaussian noise alone, or where nothing else answers")
     if (whole := cell.process.unsampled()) == cell.process:
         raise OutOfReachError("nothing is sampled")
     return TRIVIAL[one.quantity], cell.by_line(whole, cell.relation, WHAT[one.quantity], one.target), "without samples"
@@ -145,7 +146,7 @@ def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
 def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """A record that is replaced is removed, and another one added: delta(2 e) <= (1 + exp(e)) delta'(e)."""
     if not cell.process.is_gaussian or cell.relation != "replace_one":
-        raise OutOfReachError("no record is replaced in a mixture")
+        raise OutOfReachError("it is for Gaussian noise alone, and a record that is replaced")
     read = partial(cell.by_line, cell.process, "add_remove", WHAT[one.quantity])
     half = read(0.5 * one.target)
     if one.quantity == "log_delta":
@@ -163,10 +164,10 @@ def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
 def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Sums of losses, listed or on a grid: the larger direction."""
     if cell.is_gaussian and [count for _, count in cell.table] != [1]:
-        raise OutOfReachError("the line of mixtures says more, or sooner")
+        raise OutOfReachError("of Gaussian noise the contour says more, or sooner")
     if one.quantity == "epsilon":
         if cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
-            raise OutOfReachError("no grid comes near the largest loss")
+            raise OutOfReachError("at delta = 0 a grid says less than the pure guarantee")
         return cell.larger("epsilon", one.target, only_upper=one.only_upper)
     lower, upper, name = cell.larger("delta", one.target, only_upper=one.only_upper)
     if (before := cell.largest * (1.0 - 1e-6)) < math.inf:  # nearer to the largest loss grids say less
@@ -195,10 +196,8 @@ def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Divergences at the best order."""
     if cell.is_gaussian and not cell.has_noise:
         raise OutOfReachError("a Gaussian without noise has an infinite epsilon")
-    if one.quantity == "epsilon":
-        upper = cell.renyi.epsilon(one.target, one.upper)
-    else:
-        upper = cell.renyi.log_delta(one.target, one.upper)
+    read = cell.renyi.epsilon if one.quantity == "epsilon" else cell.renyi.log_delta
+    upper = read(one.target, one.upper)
     order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
     return TRIVIAL[one.quantity], upper, f"Rényi divergence{order}"
 
@@ -212,13 +211,13 @@ def log_below(largest: float, epsilon: float) -> float:
 
 
 LADDER: Final = {
-    "line": Rung(_line, TIGHT_WIDTH),
-    "pure": Rung(_pure, TIGHT_WIDTH),
-    "twice": Rung(_twice, TIGHT_WIDTH),
-    "losses": Rung(_losses, TIGHT_WIDTH),
-    "divergences": Rung(_divergences, 1e-3),
-    "unsampled": Rung(_unsampled, 1e-3),
-    "coarse": Rung(_coarse, 1e-3),
+    "line": Rung(_line, TIGHT_WIDTH, "contour"),
+    "pure": Rung(_pure, TIGHT_WIDTH, "pure guarantee"),
+    "twice": Rung(_twice, TIGHT_WIDTH, "removed and added"),
+    "losses": Rung(_losses, TIGHT_WIDTH, "losses, listed or on a grid"),
+    "divergences": Rung(_divergences, 1e-3, "Rényi divergence"),
+    "unsampled": Rung(_unsampled, 1e-3, "without samples"),
+    "coarse": Rung(_coarse, 1e-3, "coarse grid"),
 }
 
 
@@ -252,7 +251,7 @@ def climb(
         try:
             said = LADDER[name].ask(cell, Question(quantity, target[at], before, only_upper))
         except OutOfReachError as why:
-            steps.append(Step(name, str(why), counts=False))
+            steps.append(Step(LADDER[name].told, str(why), counts=False))
             continue
         _meet(cell, quantity, out, at, said)
         is_open[at] &= ~said.is_final

@@ -72,7 +72,7 @@ def _check_divergence(contract: Contract, sample: Mechanism, rate: float, sides:
     for order, value in zip(FEWER.tolist(), contract.divergence(sample, FEWER).tolist(), strict=True):
         low, high = (max(sides[way][i].sample_divergence(order, rate, way) for way in ways) for i in (0, 1))
         known = (high if low > high else low), math.inf
-        compare_divergence(contract, sample, order, value, known, "by the definition")
+        compare_divergence(contract, sample, order, value, known, "what follows from the definition")
 
 
 def _check_without_losses(contract: Contract, part: Mechanism, sample: Mechanism, rate: float) -> None:

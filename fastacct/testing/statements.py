@@ -85,7 +85,7 @@ def _check_divergence(contract: Contract, part: Mechanism, sides: Sides) -> None
         low, high = contract.between(sides, order)
         if contract.relation == "add":
             high = max(above.divergence(order) for _, above in sides.values())
-        compare_divergence(contract, part, order, value, (low, high), "by the losses")
+        compare_divergence(contract, part, order, value, (low, high), "what follows from the losses")
 
 
 def compare_divergence(
@@ -93,12 +93,13 @@ def compare_divergence(
 ) -> None:
     """A divergence with bounds that are known; nan: there is none."""
     (low, high), rounding = known, 1e-12 / (order - 1.0)
-    where = f"of {part!r} at order {order:.6g}: {value!r}, and {what} from {low!r} to {high!r}"
+    where = f"{part!r} at order {order:.6g}: {value!r} is"
+    known_is = f"than {what} ({low!r} to {high!r}): one of the two is wrong"
     small = part.tight and value < low * (1.0 - EXACT) - rounding
-    contract.require(not small, "divergence", f"too small {where}")
+    contract.require(not small, "divergence", f"{where} less {known_is}")
     is_loose = type(part.unsampled()).__name__ in _PUBLISHED or not math.isfinite(value)
     large = not is_loose and order in _ORDERS and value > high * (1.0 + _CLOSE) + max(rounding, 1e-12)
-    contract.require(not large, "divergence", f"losses are missing {where}")
+    contract.require(not large, "divergence", f"{where} more {known_is}")
 
 
 def _check_largest(contract: Contract, part: Mechanism, sides: Sides) -> None:

@@ -30,6 +30,14 @@ def test_parts_of_the_data_are_rows_of_which_the_largest_answers():
     assert other.endswith(f", {fa.epsilon(fa.Laplace(1.0) * 2, delta=1e-5)!r}]")
 
 
+def test_a_reader_without_a_bound_says_why_and_is_none_that_answers():
+    tuned = fa.RepeatedSelection(fa.Gaussian(4.0), mean=5.0)
+    lines = str(fa.explain(tuned + fa.Laplace(4.0), delta=1e-6)).splitlines()
+    assert f"not by contour: no dominating pair is known for {tuned!r}" in lines
+    assert "not by without samples: it is asked for Gaussian noise alone, or where nothing else answers" in lines
+    assert not [one for one in lines if one.startswith("also by") and ": at most" not in one and ": >=" not in one]
+
+
 def test_where_the_lower_end_of_a_selection_is_from_is_said():
     noise = fa.Gaussian(1.0).poisson(0.01) * 1000
     why = fa.explain(fa.Exponential(0.1) + noise, delta=1e-5)

@@ -219,6 +219,17 @@ def test_losses_of_another_type_are_answered_by_name(returned, message):
             call()
 
 
+def test_a_table_that_is_none_is_told_with_the_mechanism():
+    class Mine(Mechanism):
+        def losses(self, relation):
+            return fa.mechanism_kit.table([0.5, 0.4], [0.5, 0.5])
+
+    with pytest.raises(ValueError, match=r"Mine\(\)\.losses\('add_remove'\): .*sum"):
+        epsilon(Mine() * 3, delta=1e-6)
+    with pytest.raises(ValueError, match=r"Mine\(\); a class of your own says group_powers or grouped"):
+        Mine().group(2)
+
+
 def test_tables_of_the_kit_are_checked():
     table = fa.mechanism_kit.table
     for p, q, message in (

@@ -224,6 +224,8 @@ def test_a_legend_names_every_run_once_and_stands_beside_the_curves():
     told = [rf"{run} ($\varepsilon \leq$ {one})" for run, one in zip(runs[:2], most, strict=True)]
     assert [text.get_text() for text in few.get_legend().get_texts()] == [*told, "guessing"]
     assert r"$\delta = 10^{-6}$" in few.get_title()
+    assert "thin: by" in few.get_title()
+    assert "alone set no limit here" in plot.tradeoff(fa.Gaussian(0.3), delta=1e-6).axes[0].get_title()
     none = plot.tradeoff({"zero noise": fa.Gaussian(0.0), "runs": runs[0].job}).axes[0].get_legend().get_texts()
     assert none[0].get_text() == r"zero noise (no finite $\varepsilon$)"
 
@@ -263,7 +265,7 @@ def test_pictures_take_a_job_a_list_or_a_dict():
     ):
         figure = plot.privacy_curves(jobs, points=5)
         legend = [text.get_text().replace("\n", " ") for text in figure.legends[0].get_texts()]
-        shaded = ["shaded: down to the lower bound"] * (jobs is not RUN)
+        shaded = ["shaded, in its colour: down to the lower bound"] * (jobs is not RUN)
         assert legend == [*names, "removing one record", "adding one record", *shaded]
         assert len([line for line in figure.axes[0].lines if len(line.get_xdata())]) == 2 * len(names)
         few = plot.tradeoff(jobs, thin=False).axes[0].get_legend()
@@ -271,6 +273,7 @@ def test_pictures_take_a_job_a_list_or_a_dict():
     one = plot.privacy_curves(fa.Gaussian(2.0).shuffled(4), neighbors="zero_out", points=5)
     (line,) = [line for line in one.axes[0].lines if len(line.get_xdata())]
     drawn = privacy_curve(fa.Gaussian(2.0).shuffled(4), "zero_out", points=5)
+    assert one.axes[0].get_title() == "Certified privacy curves, zeroing out one record"
     np.testing.assert_array_equal(line.get_ydata(), np.clip(drawn.log_delta_upper / math.log(10.0), -24, 0))
 
 
@@ -307,6 +310,9 @@ def test_pictures_of_jobs_take_runs_by_their_keywords():
         assert "noise_multiplier" in inspect.signature(draw).parameters, "for completion"
     with pytest.raises(TypeError, match="epsilon is missing"):
         plot.budget(job, delta=1e-5)
+    replaced = plot.budget(job, epsilon=30.0, delta=1e-5, neighbors="replace_one").axes[0]
+    assert replaced.patches[0].get_height() == fa.epsilon(job, delta=1e-5, neighbors="replace_one")
+    assert replaced.get_title() == "replacing one record"
     with pytest.raises(ValueError, match="empty"):
         plot.tradeoff({})
 

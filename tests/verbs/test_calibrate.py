@@ -55,7 +55,7 @@ def test_calibration_at_the_ends_of_its_bracket():
     assert calibrate(run, epsilon=5.0, delta=1e-5, bracket=(1, 20)) == 20
     assert calibrate(lambda s: Gaussian(s), epsilon=9.0, delta=1e-3, bracket=(5.0, 9.0)) == 5.0
     assert calibrate(run, epsilon=0.0, delta=0.01, bracket=(0, 10)) == 1
-    with pytest.raises(ValueError, match=r"epsilon <= 0\.001 is met neither at 1000 nor at 2000"):
+    with pytest.raises(ValueError, match=r"epsilon <= 0\.001 cannot .* met neither at 1000 nor at 2000"):
         calibrate(run, epsilon=1e-3, delta=1e-9, bracket=(1000, 2000))
     with pytest.raises(ValueError, match="the parts that do not change with the number cost alone"):
         calibrate(lambda _: RUN, epsilon=0.1, delta=1e-5)
@@ -67,7 +67,8 @@ def test_a_target_below_what_the_fixed_parts_cost_says_so():
     with pytest.raises(ValueError, match=rf"epsilon stays at {cost!r}, which the parts .* alone"):
         fa.calibrate(lambda sigma: fa.Gaussian(sigma) + fixed, epsilon=1.0, delta=1e-5)
     with pytest.raises(
-        ValueError, match=r"neither at 1 nor at 100; the smallest epsilon there is 1\.99\d+; try another"
+        ValueError,
+        match=r"met: the smallest epsilon in the bracket is 1\.99\d+; try another bracket .*neither at 1 nor at 100",
     ):
         fa.calibrate(lambda sigma: fa.Gaussian(sigma) + fixed, epsilon=1.0, delta=1e-5, bracket=(1, 100))
 
