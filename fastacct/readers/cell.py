@@ -195,6 +195,11 @@ class CellReader(Guarded):
         return self._job.is_gaussian and "line" in self.settings.rungs
 
     @cached
+    def has_sums(self) -> bool:
+        """Whether they are sums of Gaussian mixtures: a grid takes seconds, and says more of rare steps alone."""
+        return self.is_gaussian and [count for _, count in self.table] != [1]
+
+    @cached
     def pairs(self) -> list[tuple[Pair, int]]:
         """The losses of everything that releases something."""
         used = []

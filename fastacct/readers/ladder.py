@@ -163,7 +163,7 @@ def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Sums of losses, listed or on a grid: the larger direction."""
-    if cell.is_gaussian and [count for _, count in cell.table] != [1]:
+    if cell.has_sums and (cell.relation != "replace_one" or len(cell.table) > 8 or one.upper < -575.0):
         raise OutOfReachError("of Gaussian noise the contour says more, or sooner")
     if one.quantity == "epsilon":
         if cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
@@ -265,8 +265,9 @@ def _is_wide(cell: CellReader, name: str, quantity: Quantity, out: Reading) -> N
     if name in ("losses", "divergences") and cell.is_dear:
         return np.zeros(out.upper.size, dtype=np.bool_)
     low, high, _ = out
+    least = 1e-3 if name == "losses" and cell.has_sums else LADDER[name].width
     with np.errstate(invalid="ignore"):
-        return np.asarray(high - low > LADDER[name].width * (1.0 if quantity == "log_delta" else np.maximum(high, 0.0)))
+        return np.asarray(high - low > least * (1.0 if quantity == "log_delta" else np.maximum(high, 0.0)))
 
 
 def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.intp], said: Said) -> None:

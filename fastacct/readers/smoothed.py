@@ -210,7 +210,7 @@ class _Sum:
         first, counts = np.rint(place), np.zeros(n)
         for step in range(-near, near + 1):
             share = np.exp(-0.125 * (first - place + step) ** 2)
-            np.add.at(counts, (first + step).astype(np.int64) % n, weight * share)
+            np.add.at(counts, np.mod(first + step, n).astype(np.int64), weight * share)
         undo = np.exp(2.0 * (np.arange(self.points) * (2.0 * math.pi / n)) ** 2)
         most = np.unique(first, return_counts=True)[1].max() * (2.0 * near + 1.0)
         wave = np.fft.rfft(counts)[: self.points].conj() * (undo / math.sqrt(8.0 * math.pi))

@@ -112,3 +112,12 @@ def test_of_disjoint_parts_only_those_that_may_be_the_largest_are_asked_on(monke
     largest = fa.epsilon_bounds(fa.Laplace(1.0) * 30, delta=1e-6)
     parts = (fa.Laplace(1.0) * 30, fa.Together(fa.Laplace(20.0) * 2).poisson(0.1) * 2, fa.Gaussian(30.0))
     assert fa.epsilon_bounds(fa.Parallel(*parts), delta=1e-6) == largest
+
+
+def test_rare_steps_of_a_replaced_record_are_known_from_below():
+    """The contour says nothing of a few of them; sums of losses do."""
+    lower, upper, _ = fa.delta_bounds(
+        fa.Gaussian(0.7).poisson(1e-4) * np.array([2, 3]), epsilon=0.01, neighbors="replace_one"
+    )
+    assert (0.998 * upper < lower).all()
+    assert 3.85e-7 < upper[0] < 3.86e-7
