@@ -212,7 +212,7 @@ class Between(fa.Mechanism, relations=("add_remove", "add", "remove")):
 
 @pytest.mark.parametrize(("low", "high"), [(32.0, 1e12), (1.0, 1.4), (50.0, 500.0), (9.0, 31.0), (5e5, 5e6)])
 def test_the_contract_catches_a_divergence_that_is_too_small_at_some_orders(low, high):
-    with pytest.raises(ContractError, match="divergence: too small"):
+    with pytest.raises(ContractError, match=r"divergence: .* is less than what follows from"):
         check_mechanism(Between(low, high), neighbors="add_remove")
 
 
