@@ -1,6 +1,7 @@
 """Which tests run when: each has a target, what is named is there, tests of a file are found in a minute."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -241,3 +242,16 @@ def test_the_option_leaves_out_what_is_not_of_the_tier():
     run = subprocess.run([*command, *files], cwd=near.ROOT, capture_output=True, text=True, check=False)
     assert "test_tiers.py" in run.stdout
     assert "form/test_words.py" not in run.stdout
+
+
+def test_what_rows_name_is_in_an_order_of_its_own():
+    """Workers of one run must find the same tests: which case of two rows is drawn depends on which row comes first."""
+    case = "tests/readers/test_contour.py::test_what_two_pairs_say_is_of_the_direction_that_is_asked"
+    code = f"from tests import tiers; print([*tiers.named([{case!r}])])"
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1

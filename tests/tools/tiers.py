@@ -94,7 +94,7 @@ def named(nodeids: Iterable[str]) -> Iterator[list[str]]:
     for nodeid in nodeids:
         by_file[costs.named(nodeid)[0]].append(nodeid)
     rows = (*mutants.MUTANTS, *kernel_mutants.MUTANTS, *kernel_mutants.BUILT)
-    for file, words in {mutants.noticed_by(row[-1]) for row in rows}:
+    for file, words in sorted({mutants.noticed_by(row[-1]) for row in rows}):
         begin, *others = words.split(" and ")
         own = (one for one in by_file[file] if costs.named(one)[1].startswith(begin))
         yield [one for one in own if all((word.removeprefix("not ") in one) != ("not " in word) for word in others)]
