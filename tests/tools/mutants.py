@@ -68,6 +68,8 @@ MUTANTS = (
      "self.smooth(epsilon - h)[0], self.smooth(epsilon + h)[0]", "readers/smoothed test_the_gaussian_is_taken"),
     ("readers/smoothed.py", "- (beyond + below) * (1.0 + 1e-12), unit", ", unit",
      "readers/smoothed test_sums_of_other_periods"),
+    ("readers/smoothed.py", "+ (0.5 + 1e-9) * apart * slope", "", "readers/smoothed test_groups_of_points"),
+    ("readers/smoothed.py", "known.error + self._far +", "known.error +", "readers/smoothed test_terms_that_are"),
     ("readers/smoothed.py", "paid += sign * part", "paid += 0.0 * part",
      "readers/smoothed test_sums_of_other_periods"),
     ("readers/smoothed.py", "error += _geometric(most", "error += 0.0 * _geometric(most",
