@@ -115,7 +115,7 @@ MUTANTS = (
     ("readers/renyi.py", "np.maximum(best + padding, 0.0)", "np.maximum(best, 0.0)",
      "readers/renyi test_each_conversion"),
     ("readers/renyi.py", "np.minimum(best + padding, zero)", "np.minimum(best, zero)",
-     "readers/renyi test_each_conversion"),
+     "readers/renyi test_logarithms_of_delta"),
     ("core/rounding.py", "np.nextafter(moved, np.inf), moved))\n\n\ndef divided", "moved, moved))\n\n\ndef divided",
      "core/rounding test_products_are_rounded_up"),
     ("core/rounding.py", "np.nextafter(moved, 0.0)", "moved", "core/rounding test_quotients_are_rounded_down"),
