@@ -120,7 +120,7 @@ MUTANTS = (
      "certificate/hostile test_what_is_hostile and kept"),
     ("certificate/line.py", "len(p) + len(q) <= 64", "True", "certificate/hostile test_what_is_hostile and 300"),
     ("certificate/checker.py", "if a < b and by > 0 else most for", "if a < b and by > 0 else 2 for",
-     "certificate/canaries test_what_is_wrong and goes and back"),
+     "certificate/hostile test_what_is_hostile and goes and back"),
     ("certificate/batches.py", "len(p) * len(q) <= 10**4", "len(p) * len(q) <= 10**5",
      "certificate/hostile test_what_is_hostile and pairs"),
     ("certificate/checker.py", "moment if last >= first + n else arb(), both - finite", "arb(), both - finite",
