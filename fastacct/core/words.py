@@ -41,7 +41,7 @@ def _table() -> dict[str, dict[str, list[str]]]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint to append to a refusal; empty where no known name is near.  words.toml has what others call it."""
-    hint = next(_hints(word, [name for name in known if name != word]), "")
+    hint = next(_hints(word, [name for name in known if name != word and name[:1] != "_"]), "")
     return f" ({hint})" if hint else ""
 
 
@@ -73,13 +73,23 @@ def _hints(word: str, names: list[str]) -> Iterator[str]:
     """What others call one of these names, what to do instead, and names that are nearly so, of its parts too."""
     table = _table()
     yield from (f"did you mean {name!r}?" for name in _ours(word.casefold(), names))
-    yield from (cure for cure, words in table["instead"].items() if word in words)
+    yield from _cured((cure for cure, words in table["instead"].items() if word in words), names)
     yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.85))
     yield from _within(word, names)
     yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.8 if word[:1].isupper() else 0.65))
     begin, _, rest = word.partition("_")
     if rest and begin in table["before"]["a name"]:
         yield from _hints(rest, names)
+
+
+def _cured(cures: Iterable[str], names: list[str]) -> Iterator[str]:
+    """What to do instead, unless it is a method that these names have not; a function that they have by its name."""
+    for cure in cures:
+        of = re.match(r"(write fastacct\.)?(?!print|dir|help)(\w+)\(", cure)
+        if of and of[1] and of[2] in names and "Gaussian" not in names:
+            yield f"did you mean {of[2]!r}?"
+        elif of is None or of[1] or of[2] in names:
+            yield cure
 
 
 def _within(word: str, names: list[str]) -> Iterator[str]:
@@ -99,7 +109,7 @@ def _of_part(parts: list[str], names: list[str], *, is_whole: bool) -> Iterator[
         return
     yield from (f"did you mean {name!r}?" for name in _named_so(part, names))
     if is_whole or len(parts) > 1 or part not in table["before"]["a whole"]:
-        yield from _saying(part, "instead")
+        yield from _cured(_saying(part, "instead"), names)
 
 
 def _named_so(part: str, names: list[str]) -> Iterator[str]:
@@ -219,7 +229,9 @@ def as_usual(error: TypeError) -> TypeError:
 def too_many(name: str, places: int, names: Iterable[str], beside: str = "") -> TypeError:
     """What says that arguments were given without names which have one."""
     many = f"{places or 'no'} argument{'s' * (places != 1)}"
-    return TypeError(f"{name} takes {many} without names; their names: {', '.join(names)}{beside}")
+    named, usual = [*names], _table()["given"]
+    beside = beside or next((f" (as {' '.join(usual[one])})" for one in named if one in usual), "")
+    return TypeError(f"{name} takes {many} without names; their names: {', '.join(named)}{beside}")
 
 
 def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], targets: tuple[str, ...] = ()) -> None:
@@ -231,7 +243,16 @@ def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], tar
 def unknown_named(unknown: Iterable[str], known: Iterable[str]) -> str:
     """Names that are not known, and behind them what was probably meant."""
     known = [*known]
-    return by_cure((repr(name), did_you_mean(name, known)) for name in unknown)
+    return by_cure((repr(name), _keyword_meant(name, known) or did_you_mean(name, known)) for name in unknown)
+
+
+def _keyword_meant(word: str, known: list[str]) -> str:
+    """A keyword and its value, where another library has a keyword for this value."""
+    for told, words in _table()["keyword"].items():
+        name = told.partition("=")[0]
+        if word in words and name in known and next(_ours(word, known), name) == name:
+            return f" (write {told.format(word)})"
+    return ""
 
 
 def by_cure(told: Iterable[tuple[str, str]]) -> str:

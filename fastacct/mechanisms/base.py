@@ -198,7 +198,8 @@ class Value(Composed, Compared):
     """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
 
     def _unknown(self, names: list[str]) -> str:
-        return unknown_named(names, self.__dataclass_fields__)
+        told = unknown_named(names, self.__dataclass_fields__)
+        return told.replace("(fastacct.Gaussian", f"(fastacct.{type(self).__name__}")
 
     @cached
     def is_replaced(self) -> bool:
