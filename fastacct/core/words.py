@@ -85,7 +85,7 @@ def _hints(word: str, names: list[str]) -> Iterator[str]:
 def _cured(cures: Iterable[str], names: list[str]) -> Iterator[str]:
     """What to do instead, unless it is a method that these names have not; a function that they have by its name."""
     for cure in cures:
-        of = re.match(r"(write fastacct\.)?(?!print|dir|help)(\w+)\(", cure)
+        of = re.match(r"(write fastacct\.)?(?!print|dir|help)(\w+)\((?!fastacct)", cure)
         if of and of[1] and of[2] in names and "Gaussian" not in names:
             yield f"did you mean {of[2]!r}?"
         elif of is None or of[1] or of[2] in names:
@@ -98,7 +98,7 @@ def _within(word: str, names: list[str]) -> Iterator[str]:
     if len(parts) > 1:
         yield from (f"did you mean {name!r}?" for name in names if {*_parts(name)} == {*parts})
     for size in range(len(parts), 0, -1):
-        for begin in range(len(parts) - size + 1):
+        for begin in range(len(parts) - size, -1, -1):  # what a name is stands at its end: attack_advantage
             yield from _of_part(parts[begin : begin + size], names, is_whole=size == len(parts))
 
 
@@ -141,7 +141,9 @@ def _ours(folded: str, names: list[str]) -> Iterator[str]:
 def _near(word: str, names: list[str], alike: float) -> Iterator[str]:
     import difflib
 
-    yield from (name for name in names if name.casefold() == word.casefold())
+    folded = word.casefold()
+    yield from (name for name in names if name.casefold() == folded)
+    yield from (name for name in names if len(word) > 4 and name.casefold().startswith(folded))
     yield from difflib.get_close_matches(word, [name for name in names if not name.startswith("_")], cutoff=alike)
 
 
@@ -250,8 +252,9 @@ def _keyword_meant(word: str, known: list[str]) -> str:
     """A keyword and its value, where another library has a keyword for this value."""
     for told, words in _table()["keyword"].items():
         name = told.partition("=")[0]
-        if word in words and name in known and next(_ours(word, known), name) == name:
-            return f" (write {told.format(word)})"
+        plain = word.removeprefix("with_").removeprefix("is_").removeprefix("use_")
+        if plain in words and name in known and next(_ours(word, known), name) == name:
+            return f" (write {told.format(plain)})"
     return ""
 
 

@@ -79,7 +79,7 @@ def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_r
 
 def right_alarms(tpr: float, fpr: float, members: float) -> float:
     """The largest share of alarms that are right, if so many of all candidates are members."""
-    if tpr == fpr:
+    if tpr == fpr > 0.0:
         return members
     right, wrong = members * tpr, (1.0 - members) * fpr
     return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(members > 0.0)
