@@ -98,7 +98,8 @@ def _within(word: str, names: list[str]) -> Iterator[str]:
     if len(parts) > 1:
         yield from (f"did you mean {name!r}?" for name in names if {*_parts(name)} == {*parts})
     for size in range(len(parts), 0, -1):
-        for begin in range(len(parts) - size, -1, -1):  # what a name is stands at its end: attack_advantage
+        begins = range(len(parts) - size + 1)
+        for begin in begins if size > 1 else begins[::-1]:  # what a name is stands at its end: attack_advantage
             yield from _of_part(parts[begin : begin + size], names, is_whole=size == len(parts))
 
 
@@ -169,7 +170,7 @@ def shows_names(module: ModuleType) -> None:
         return
 
     def unknown(name: str) -> object:
-        hint = "" if name.startswith("_") else did_you_mean(name, names)
+        hint = "" if name.startswith("_") else did_you_mean(name, names) or _those(names)
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{hint}")
 
     if type(module) is ModuleType:
@@ -184,9 +185,10 @@ def hinting(hints: Mapping[str, str]) -> Callable[[object, str], object]:
     """A method `__getattr__` that says what to write instead of a name that an object does not have."""
 
     def unknown(self: object, name: str) -> object:
-        of_a_part = (hints[part] for part in (name, *_parts(name)) if part in hints)
-        others = "" if name.startswith("_") else did_you_mean(name, dir(self))
-        hint = f" ({hints[name]})" if name in hints else others or "".join(f" ({one})" for one in islice(of_a_part, 1))
+        public = [] if name.startswith("_") else dir(self)
+        parts = (f" ({hints[part]})" for part in (name, *_parts(name)) if part in hints)
+        whole = f" ({hints[name]})" if name in hints else ""
+        hint = next(filter(None, chain([whole, did_you_mean(name, public)], islice(parts, 1), [_those(public)])), "")
         kind = next(base.__name__ for base in type(self).__mro__ if not base.__name__.startswith("_"))
         raise AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
 
@@ -245,7 +247,14 @@ def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], tar
 def unknown_named(unknown: Iterable[str], known: Iterable[str]) -> str:
     """Names that are not known, and behind them what was probably meant."""
     known = [*known]
-    return by_cure((repr(name), _keyword_meant(name, known) or did_you_mean(name, known)) for name in unknown)
+    cures = [(repr(name), _keyword_meant(name, known) or did_you_mean(name, known)) for name in unknown]
+    return by_cure(cures) + ("" if all(cure for _, cure in cures) else _those(known))
+
+
+def _those(names: Iterable[str]) -> str:
+    """The names that there are, where none was meant and they are few."""
+    shown = [name for name in names if name[:1] != "_"]
+    return f" (there are {', '.join(shown)})" if 0 < len(shown) <= 24 else ""
 
 
 def _keyword_meant(word: str, known: list[str]) -> str:

@@ -169,6 +169,7 @@ class Report(Record):
             side.set_ticks([1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0])
             side.set_major_formatter(lambda share, _: f"{100.0 * share:g} %")
         axis.set(title="At most what any attack finds", xlabel="unused, wrongly suspected", ylabel="used, recognized")
+        axis.set_ylim(top=1.6)  # a line of 100 % is not the frame
         figure.set_size_inches(5.0, 3.8)
         spread(axis.texts)
         target = StringIO()

@@ -195,7 +195,7 @@ MORE = [
     *((f"fa.{word}", "did you mean 'calibrate'") for word in ("solve", "calibrate_noise")),
     ("fa.find_noise_multiplier", "did you mean 'dpsgd.noise_multiplier'"),
     *(
-        (f"fa.calibrate(fa.Gaussian, epsilon=1.0, delta=1e-5, {word}=1)", "did you mean 'bracket'")
+        (f"fa.calibrate(fa.Gaussian, epsilon=1.0, delta=1e-5, {word}=1)", "write bracket=(low, high)")
         for word in ("bounds", "lo")
     ),
     # sweeps and plans
