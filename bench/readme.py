@@ -51,7 +51,7 @@ def samplers() -> str:
     order: dict[str, Any] = {"sampling": "shuffled"}
     return "\n".join(
         [
-            f"| your batches | a record is | epsilon at noise {NOISE} | noise for epsilon 3, rounded up |",
+            f"| your batches | a record is | epsilon at noise {NOISE} | noise for epsilon 3 |",
             "|---|---|---|---|",
             row("Poisson: each record with probability 512/50,000 | added or removed"),
             row('the same, `neighbors="replace_one"` | replaced', neighbors="replace_one"),
