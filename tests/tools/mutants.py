@@ -24,6 +24,8 @@ MUTANTS = (
      "losses/moments test_one_of_two_samples"),
     ("mechanisms/compiled/table.py", "min(1.0, rest * (1.0 + 1e-12))", "0.0",
      "mechanisms/compiled/extremes test_mass_outside"),
+    ("mechanisms/compiled/table.py", "[away[away > _APART * abs(x)] for x in ends]", "[away for x in ends]",
+     "mechanisms/compiled/extremes test_a_loss_that_jumps"),
     ("mechanisms/error.py", "-np.expm1(d * np.log1p(", "-np.expm1(np.log1p(",
      "mechanisms/utility test_laws_of_noise_on"),
     ("losses/atoms.py", "infinite=min(1.0, left_out), lattice", "infinite=0.0, lattice",
