@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.accountants.batching import SAMPLINGS
 from fastacct.accountants.question import Job, as_process
 from fastacct.accountants.run import Parameters, as_delta, parameters, process_of
-from fastacct.core.inputs import Domain, Floats, as_choice, as_number, unwrap
-from fastacct.core.rounding import as_written, rate_of_float32
+from fastacct.core.inputs import Domain, Floats, as_number, unwrap
+from fastacct.core.rounding import rate_of_float32
 from fastacct.core.words import hinting
 from fastacct.dpsgd import epsilon as epsilon_of_run
 from fastacct.epsilon import epsilon
 from fastacct.ledger.accountant import BudgetExceededError
 from fastacct.loaders.keywords import proved
 from fastacct.loaders.objects import accumulated, seen
-from fastacct.loaders.seen import Seen
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.training.given import together, whole
+from fastacct.training.given import of_keywords, together, whole
 
 _VERSION: Final = 1  # of the state
 _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
@@ -123,7 +120,7 @@ class Meter:
             raise TypeError(f"{beside[0]} is what a meter counts: leave it out")
         if limit := [name for name in given if name in _LIMITS]:
             raise TypeError(f"{limit[0]}: the largest epsilon of a meter is stop_at")
-        live = _of_keywords(given) if loader is None else seen(loader, make_private=make_private)
+        live = of_keywords(given) if loader is None else seen(loader, make_private=make_private)
         if loader is not None:
             proved(live, run.get("neighbors", "add_remove"))
             if twice := [name for name in given if name not in live.asks]:
@@ -141,8 +138,8 @@ class Meter:
         self.accumulate *= live.batches
         noise = together(noise_multiplier)
         self._run = given | self._live.run | {"noise_multiplier": live.share * noise}
-        self.least_noise = 0.0 if isinstance(noise_multiplier, Sequence) else noise
-        """The noise multiplier that an optimizer must have at least; 0 where several releases were given."""
+        self.least_noise = min(noise_multiplier) if isinstance(noise_multiplier, Sequence) else noise
+        """The noise multiplier that an optimizer must have at least: the least of several releases."""
         sizes = {"records": live.records if live.records is not None else given.get("records")}
         self.delta = float(unwrap(as_delta(delta, sizes)))
         self._asked["delta"] = self.delta
@@ -181,6 +178,11 @@ class Meter:
     def epsilon(self) -> float:
         """Certified upper bound for what has been recorded."""
         return self._epsilon_of(self._units)
+
+    @property
+    def counted(self) -> Mapping[str, object]:
+        """What a step counts as, in the keywords of `fastacct.dpsgd.epsilon`."""
+        return {**self._run, **self._asked}
 
     @property
     def waits(self) -> bool:
@@ -382,18 +384,3 @@ class Meter:
             noise, rate, _ = map(unwrap, parameters(self._of(units)).values())
             own = Gaussian(noise).poisson(rate, draws=self._draws) * units
         return own if self._after is None else self._after + own
-
-
-def _of_keywords(given: Mapping[str, Any]) -> Seen:
-    """The same of a run that keywords describe as of a live loader."""
-    kind = as_choice("sampling", given.get("sampling", "poisson"), SAMPLINGS)
-    for name in {"records", "batch_size"} & given.keys():
-        as_number(name, given[name])
-    records, size = given.get("records"), given.get("batch_size")
-    if kind not in ("shuffled", "allocation"):
-        return Seen("", "", {}, dict(given), 0, records=records)
-    if records is None or size is None:
-        raise TypeError(f"sampling = {kind!r} needs records and batch_size")
-    exact: Fraction = as_written(records) / as_written(size) * int(given.get("selected") or 1)
-    length = math.ceil(exact) if kind == "shuffled" else math.floor(exact)
-    return Seen("", "", {}, dict(given), length, "epochs", is_pass=True, records=records)
