@@ -12,6 +12,7 @@ import numpy as np
 from fastacct.core.bounds import Bounds, status_of, unwrapped
 from fastacct.core.inputs import MAX_ORDER, Cells
 from fastacct.core.search import WIDTH, boundary, excess
+from fastacct.core.work import counted
 
 LARGEST: Final = 700.0
 """Losses beyond this, on either side, are only known to be there."""
@@ -232,18 +233,20 @@ def _end(exceeds: _Exceeds, side: int, target: float, start: float, wide: float,
         end = exceeds(np.array(loss), (side,), steps)[0]
         return sign * excess(float(end.min() if side else end.max()), target)
 
-    at_start = exceeds(np.array(start), (side,), all_steps)[0]
+    with counted() as done:
+        at_start = exceeds(np.array(start), (side,), all_steps)[0]
+    width = WIDTH if sum(done.values()) < 1e9 else 1e-5  # where each probability takes seconds
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
-    end = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
+    end = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide, width)
     if abs(end) >= LARGEST:
         return end
-    further = end - sign * max(4.0 * WIDTH * abs(end), 1e-13)
+    further = end - sign * max(4.0 * width * abs(end), 1e-13)
     if level(further, all_steps) > 0.0:
         return end
-    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end))
+    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end), width)
 
 
-def _first_end(level: Callable[[float], float], sign: float, start: float, wide: float) -> float:
+def _first_end(level: Callable[[float], float], sign: float, start: float, wide: float, width: float) -> float:
     """Where a level passes 0, at most 0 on the side of this sign; on that side infinite, on the other one the `LARGEST`
     loss, if it does not."""
     level, last = cache(level), start
@@ -251,7 +254,7 @@ def _first_end(level: Callable[[float], float], sign: float, start: float, wide:
     while True:
         place = min(max(last + way * wide, -LARGEST), LARGEST)
         if (level(place) > 0.0) != (level(start) > 0.0):
-            return boundary(level, (min(last, place), max(last, place)), "the chance")
+            return boundary(level, (min(last, place), max(last, place)), "the chance", width=width)
         if abs(place) == LARGEST:
             return way * math.inf if way == sign else place
         last, wide = place, 8.0 * wide

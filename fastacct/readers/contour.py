@@ -17,6 +17,7 @@ from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import Direction, Relation
+from fastacct.core.work import note
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
@@ -51,7 +52,7 @@ class Contour:
         self.relation = relation
         self.process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
-        self._last: tuple[object, Reading, NDArray[np.bool_]] = None, Reading.empty(0), np.ones(0, np.bool_)
+        self._last: tuple[object, Reading, NDArray[np.bool_], float] = None, Reading.empty(0), np.ones(0, np.bool_), 0.0
 
     @property
     def is_gaussian(self) -> bool:
@@ -103,11 +104,15 @@ class Contour:
         error where some are neither mixtures nor data.  only_upper: of two pairs the one above alone."""
         ways, asked = self.directions if way is None else way, (cell, target.tobytes(), what, only_upper, way)
         if (found := self._last)[0] != asked:  # other rungs ask the same again; another thread may put its own there
+            self._job(cell)
             _kernels.begin()
             try:
-                self._last = found = asked, *self._read(cell, target, what, ways, only_upper and self.is_apart)
+                before = _kernels.counted()
+                answer = self._read(cell, target, what, ways, only_upper and self.is_apart)
+                self._last = found = asked, *answer, _kernels.counted() - before
             finally:
                 _kernels.end()
+        note({(self, asked): found[3]})
         return found[1].take(np.arange(target.size)), found[2].copy()
 
     def _read(

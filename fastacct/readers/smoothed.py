@@ -20,6 +20,7 @@ from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
+from fastacct.core.work import note
 from fastacct.losses.loss import PROBES, Atoms, OutOfReachError, Part, composed, log_moment, weighted
 from fastacct.readers.grid.composition import fft_size
 
@@ -133,7 +134,9 @@ class Smoothed:
             if sum(lower.points for lower, _ in self._kept.values()) > _MOST_KEPT:
                 self._kept.clear()
             self._kept[index, level] = made[0], made[1]
-        return self._kept[index, level]
+        found = self._kept[index, level]
+        note({(self, index, level): 50.0 * (4.0 + len(self._sides[0])) * sum(side.points for side in found)})
+        return found
 
 
 def _known(part: Part, is_upper: bool) -> Atoms:
