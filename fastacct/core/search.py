@@ -42,28 +42,28 @@ def least(
             place, value = place[order], value[order]
         i = int(np.argmin(value))
         best, near = float(value[i]), slice(max(i - 1, 0), i + 2)
-        if is_hopeless(best) or float(value[near].max()) - best < enough * min(abs(best), 1.0):
+        is_wide = value[near].max() - min(best, 1e300) > enough * min(abs(best), 1.0)
+        if is_hopeless(best) or best >= worst or not is_wide:
             break
         width = float(np.ptp(place[near]))
         is_slow, before = width > 0.3 * before, width
-        above = np.where(value[near] > best, np.minimum(value[near], 1e300) - min(best, 1e300), 0.0)
-        new = np.linspace(*place[near][[0, -1]], 10) if is_slow else _beside(place[near], above)
-        new = np.setdiff1d(new, place)
+        above = np.minimum(value[near], 1e300) - best
+        new = np.setdiff1d(_beside(place[near], above, is_even=is_slow), place)
         if not new.size:
             break
     return best, float(origin + np.exp(place[i]))
 
 
-def _beside(place: Cells, above: Cells) -> Cells:
+def _beside(place: Cells, above: Cells, *, is_even: bool) -> Cells:
     """Where to look between two or three places, of which the values are so much above the least of them."""
-    low, high = place[0], place[-1]
+    low, high = float(place[0]), float(place[-1])
     width = 0.08 * (high - low)
-    if place.size == 3 and 0.0 < above[0] + above[2] < np.inf:
+    if place.size == 3 and not is_even and above[0] + above[2] > 0.0:
         left, right = place[1] - low, high - place[1]
         bend = (above[0] / left + above[2] / right) / (left + right)
         vertex = place[1] - 0.5 * (above[2] / right - bend * right) / bend
         near = vertex + width * np.array([-1.0, 0.0, 1.0])
-        return near[(near > low) & (near < high)]
+        return np.asarray(near[(near > low) & (near < high)])
     return np.linspace(low, high, 10)
 
 

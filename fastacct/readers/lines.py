@@ -176,7 +176,7 @@ class _Search:
         return any(fnr > 0.0 for _, fnr, _ in self.known.values())
 
     def ask(self, epsilons: Iterable[float]) -> None:
-        """Try those that may say something, and are not known; where rates have several minima, both lines of a delta."""
+        """Try those that may say something, and are not known; of several minima on both sides of 0."""
         if not self.has_one_minimum:
             epsilons = [side for epsilon in epsilons for side in (epsilon, -epsilon)]
         new = sorted({epsilon for epsilon in epsilons if -_TRIED[-1] <= epsilon <= self.last} - self.known.keys())

@@ -43,9 +43,7 @@ def poisson_replaced(noise: float, rate: float) -> Pair:
     return MixturePair(Mixture(noise, (absent, (rate, 1.0)), (absent, (rate, -1.0))))
 
 
-def replaced_divergence(
-    noise: float, rate: float, orders: Cells, removed: Cells, beside: Cells | float = 0.0
-) -> Cells:
+def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells, beside: Cells | float = 0.0) -> Cells:
     """Rényi divergence of `symmetric_pieces`, from above, given that of the base's pair (a record removed).
 
     With L the likelihood ratio of the base, 1 at x = 1, the moment is that of the base and more by the integral of
