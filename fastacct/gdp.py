@@ -130,15 +130,15 @@ def _fit(job: Contour, cell: int, floor: float, threads: int) -> tuple[float, fl
         job.read_cell(cell, np.array([0.5 * end]), LOG_DELTA, way=BOTH)
     each = sum(done.values())
 
-    def is_over() -> bool:
-        return each * len(known) > 2e11
+    def most() -> int:
+        return 0 if each * len(known) > 2e11 else 20_000
 
-    mu, mu_lower = _smallest_mu(run, end, log_floor, threads, is_over)
-    return mu, mu_lower, _regret(run, mu, end, log_floor, threads, is_over)
+    mu, mu_lower = _smallest_mu(run, end, log_floor, threads, most)
+    return mu, mu_lower, _regret(run, mu, end, log_floor, threads, most)
 
 
 def _smallest_mu(
-    run: _Function, end: float, log_floor: float, threads: int, is_over: Callable[[], bool]
+    run: _Function, end: float, log_floor: float, threads: int, most: Callable[[], int]
 ) -> tuple[float, float]:
     """Upper and lower bound of the best mu; above `end` delta is below the floor."""
     if end == 0.0:
@@ -170,11 +170,11 @@ def _smallest_mu(
             )[0]
         return found
 
-    return _maximum(run, over, at, end, lambda best: best * (1.0 + TIGHT_WIDTH), is_over)
+    return _maximum(run, over, at, end, lambda best: best * (1.0 + TIGHT_WIDTH), most)
 
 
 def _regret(
-    run: _Function, mu: float, end: float, log_floor: float, threads: int, is_over: Callable[[], bool]
+    run: _Function, mu: float, end: float, log_floor: float, threads: int, most: Callable[[], int]
 ) -> float:
     """Upper bound of the largest (delta_mu - delta)/(1 + e^eps)."""
     if mu == 0.0 or mu == np.inf:
@@ -195,7 +195,7 @@ def _regret(
         gaussian, job = np.exp(_gaussian(one, eps, threads)[0]), np.exp(run(eps)[1])
         return np.maximum((gaussian - job) / (1.0 + np.exp(eps)), 0.0)
 
-    upper, _ = _maximum(run, over, at, end, lambda best: best * 1.001 + 1e-6, is_over)
+    upper, _ = _maximum(run, over, at, end, lambda best: best * 1.001 + 1e-6, most)
     tail = float(np.exp(_gaussian(one, np.array([end]), threads)[1])[0]) / (1.0 + np.exp(min(end, 700.0)))
     return float(max(upper, tail * (1.0 + PAD)))
 
@@ -206,12 +206,13 @@ def _maximum(
     at: Callable[[Cells, float], Cells],
     end: float,
     near: Callable[[float], float],
-    is_over: Callable[[], bool],
+    most: Callable[[], int],
 ) -> tuple[float, float]:
     """Bounds (upper, lower) of the maximum over [0, end], from upper bounds on cells and lower bounds at points.
 
     Given a level, `over` may answer the level itself where that is a bound and inf where it is not, and `at` 0 where
     the point is not above; with the level inf `over` is as sharp as it can be.  Only their largest values count.
+    At most so many cells are halved as `most` says.
     """
     edges = np.linspace(0.0, end, 9)
     a, b, best, settled = edges[:-1], edges[1:], float(at(edges, 0.0).max()), 0.0
@@ -229,7 +230,7 @@ def _maximum(
             if not a.size:
                 return settled, best
         middle = 0.5 * (a + b)
-        if a.size > 20_000 or (b - a <= 1e-15 * b).any() or level <= 0.0 or is_over():
+        if a.size > most() or (b - a <= 1e-15 * b).any() or level <= 0.0:
             return max(settled, float(over(a, b, np.inf).max())), best
         best = max(best, float(at(middle, best).max()))
         a, b = np.concatenate([a, middle]), np.concatenate([middle, b])

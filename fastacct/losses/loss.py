@@ -73,11 +73,6 @@ class Loss(Record, ABC, kw_only=True):
     lattice: float | None = None
     """Distance that divides all differences of losses, if any."""
 
-    @property
-    def dearness(self) -> float:
-        """How many times as long a cell takes as one of a closed form."""
-        return 1.0
-
     def as_atoms(self) -> Atoms | None:
         """The finite distribution that it is, if it is one."""
         return None

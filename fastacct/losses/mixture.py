@@ -56,11 +56,6 @@ class GaussianMixtures(Loss):
     off: float = 0.0
     """By how much weights may be off, relative to themselves."""
 
-    @property
-    def dearness(self) -> float:
-        """By its components: two take hardly longer."""
-        return max(0.35 * self.means.size, 1.0)
-
     @cached
     def _spread(self) -> float:
         """Largest distance from a centre of P at which a component of P or Q matters, in standard deviations."""

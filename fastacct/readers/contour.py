@@ -1,7 +1,6 @@
 """The contour reader: jobs of Gaussian mixtures and of losses that are data, by the compiled contour integrals.
 
-A cell with one sampled Gaussian is a cell of the vectorised kernel; every other cell is one call of the kernel for
-heterogeneous jobs, with its mixtures in the order of `cell_job`.
+One sampled Gaussian is a cell of the vectorised kernel; every other cell is one call of that for heterogeneous jobs.
 """
 
 from __future__ import annotations
@@ -100,8 +99,7 @@ class Contour:
     def read_cell(
         self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False, way: Directions | None = None
     ) -> tuple[Reading, NDArray[np.bool_]]:
-        """Bounds of one cell, of all its directions or of one, and where they are all that is known of its losses; an
-        error where some are neither mixtures nor data.  only_upper: of two pairs the one above alone."""
+        """Bounds of a cell, and where they are all that is known of its losses.  only_upper: of two pairs one."""
         ways, asked = self.directions if way is None else way, (cell, target.tobytes(), what, only_upper, way)
         if (found := self._last)[0] != asked:  # other rungs ask the same again; another thread may put its own there
             self._job(cell)
@@ -227,8 +225,7 @@ def losses_of(mechanism: Mechanism, relation: Relation) -> Pair | None:
 
 
 def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
-    """Bounds of the deltas of a job in one direction, where a line knows thousands of them soon: with Gaussian noise in
-    it, and without sums of many atoms."""
+    """Bounds of the deltas of a job in one direction, where a line knows thousands soon: of noise and few atoms."""
     line = Contour.of(job.decompose(relation), relation)
     mixtures, data = ([], []) if line.is_apart else line._losses(0, below=False)
     if not mixtures or any(len(one.atoms) > 8 for one, _ in data):
@@ -243,5 +240,5 @@ def _is_narrow(reading: Reading) -> bool:
 
 def _pieces(group: Index, target: Cells, threads: int) -> list[Index]:
     """The targets of one job in a few pieces: neighbouring ones share a line, where one piece has them all."""
-    count = -(-group.size // CELLS_PER_TASK)
-    return np.array_split(group[np.argsort(target[group], kind="stable")], min(count, threads))
+    count = min(-(-group.size // CELLS_PER_TASK), threads)
+    return np.array_split(group[np.argsort(target[group], kind="stable")], count)

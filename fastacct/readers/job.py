@@ -206,9 +206,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Ce
         mine = pieces[start]
         at = mine[where[mine]]
         known = None if begun is None or ask.only_upper else out.take(at)
-        if below is not None:
-            upper, lower = np.ravel(below)[at], np.full(at.size, BOTTOM[WHAT[ask.quantity]])
-            known = Reading(lower, upper, status_of_answer(ask.quantity, lower, upper))
+        known = known if below is None else _below(np.ravel(below)[at], ask.quantity)
         cell = _reader(process, int(owner[at[0]]), ask.relation, settings)
         out.put(at, climb(cell, ask.quantity, target[at], only_upper=ask.only_upper, begun=known))
         # what is not tight is at most what a harder target of the call has
@@ -220,6 +218,12 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Ce
 
     in_pieces(len(pieces), ask.threads, work)
     return Bounds(*(column.reshape(ask.shape) for column in out))
+
+
+def _below(upper: Cells, quantity: Quantity) -> Reading:
+    """Upper bounds, of which nothing else is known."""
+    lower = np.full(upper.size, BOTTOM[WHAT[quantity]])
+    return Reading(lower, upper, status_of_answer(quantity, lower, upper))
 
 
 def explained(job: Process, ask: Ask, settings: Settings) -> list[Step]:

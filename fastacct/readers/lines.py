@@ -124,19 +124,25 @@ def _largest(deltas: _Deltas, fpr: float) -> float:
     first = _Search((lambda epsilons: deltas.by_line(epsilons)[0]) if has_line else deltas.roughly, fpr)
     near = first.refined() if first.found() else []
     search = _Search(deltas.at, fpr, first.done, has_one_minimum=deltas.is_tight)
-    if near:
-        is_known = has_line and deltas.by_line(tuple(sorted(set(map(abs, near)))))[1]
-        if is_known and deltas.is_tight:
-            return first.best
-        if not deltas.by_line((abs(first.lowest),))[1]:
-            search.deltas_at = deltas.off_line
-        search.ask([first.lowest])
-        if is_known and search.odds(first.lowest) >= (1.0 - _GOOD) * first.odds(first.lowest):
-            return min(first.best, search.best)  # divergences of its mechanisms say no more than their losses
-        search.ask([0.98 * first.lowest, 1.02 * first.lowest])
+    is_known = bool(near) and has_line and deltas.by_line(tuple(sorted(set(map(abs, near)))))[1]
+    if near and _is_all(deltas, first, search, is_known=is_known):
+        return min(first.best, search.best)
     if search.says_something or search.found():
         search.refined()
     return min(first.best, search.best)
+
+
+def _is_all(deltas: _Deltas, first: _Search, search: _Search, *, is_known: bool) -> bool:
+    """Whether nothing is below what a first search has found; where it is not, all readers are asked next to that."""
+    if is_known and deltas.is_tight:
+        return True
+    if not deltas.by_line((abs(first.lowest),))[1]:
+        search.deltas_at = deltas.off_line
+    search.ask([first.lowest])
+    if is_known and search.odds(first.lowest) >= (1.0 - _GOOD) * first.odds(first.lowest):
+        return True  # divergences of its mechanisms say no more than their losses
+    search.ask([0.98 * first.lowest, 1.02 * first.lowest])
+    return False
 
 
 class _Search:
@@ -227,7 +233,7 @@ class _Search:
             following, guess = _lowest(foretold, low, high, self.fpr, kind)
             is_corner = least >= enough
             is_done = is_corner or (self.known[best][2] > 0.0 and guess >= enough)
-            if (is_sure and is_done) or high - low <= _GOOD or self.left <= 0.0:
+            if (is_sure and is_done) or high - low <= _GOOD:
                 break
             beyond = corner + math.copysign(1e-14 * (1.0 + abs(corner)), corner)  # delta has its corner, too
             sides = np.append(np.linspace(low, best, 4), np.linspace(best, high, 4)).tolist() * (self.left > 12.0)
@@ -244,7 +250,10 @@ class _Search:
         return best, kind, e, np.array([self.known[epsilon][kind] for epsilon in e]) * (1 - 2 * kind)
 
     def _between(self, e: list[float], at: int) -> tuple[float, float]:
-        """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use."""
+        """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use.  Nothing
+        lies between where nothing is left."""
+        if self.left <= 0.0:
+            return e[at], e[at]
         near = 0.01 * abs(e[at])  # a search that has come to a place goes on to the next one
         low = e[at - 1] if at else _PLACES[bisect_left(_PLACES, e[at] - near) - 1]
         high = (e[at + 1 :] or [*_PLACES, math.inf][bisect_right(_PLACES, e[at] + near) :])[0]

@@ -180,7 +180,7 @@ class _Swapped(Apart):
         parts = []
         for (weight, k), bound in zip(some, removed, strict=True):
             if rate < 1.0:
-                beside = np.expm1(np.minimum(whole, 700.0)) * (rate / weight)
+                beside = np.expm1(np.minimum(whole, 60.0)) * min(rate / weight, 1e100)
                 bound = replaced_divergence(self._noise / k, rate, orders, bound, beside)
             parts.append((weight / rate, bound))
         return mean_of(orders, parts) * (1.0 + 1e-14)

@@ -226,6 +226,7 @@ ROWS = [
     ("privacy_loss.py", "About 1e-5 wide for losses", tails_of_the_loss),
     ("reports/planning.py", "1 % false positives", SETTING),
     ("reports/planning.py", "1 % more epochs cost", "the definition of a column"),
+    ("samplers/fixed_size.py", "integrals below 1e-9 of these", "tests/samplers/test_draws.py"),
     ("samplers/truncated.py", "more than 1e-30 of the k-th", "tests/samplers/test_truncated.py"),
     ("samplers/truncated.py", "next term is below 1e-31", "tests/samplers/test_truncated.py"),
     ("testing/__init__.py", "to 1e-9 on the unsafe side", "tests/testing/test_contract.py"),
