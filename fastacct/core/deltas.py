@@ -237,7 +237,7 @@ def _end(exceeds: _Exceeds, side: int, target: float, start: float, wide: float,
         return sign * excess(float(end.min() if side else end.max()), target)
 
     def is_dear() -> bool:
-        return max(works) > 3e8
+        return max(works) > 1e9
 
     at_start = exceeds(np.array(start), (side,), all_steps)[0]
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])

@@ -22,7 +22,7 @@ def least(
     grid: Cells,
     origin: float,
     worst: float,
-    rounds: int = 10,
+    rounds: int = 14,
     is_hopeless: Callable[[float], bool] = lambda value: False,
     enough: float = 0.0,
 ) -> tuple[float, float]:
@@ -32,7 +32,7 @@ def least(
     the values beside the least are above it by less than `enough` of it: about a quarter of that is left to gain.
     """
     place, value = np.log(grid - origin), np.empty(0)
-    new, before = place, math.inf
+    new, before, is_even = place, math.inf, False
     for done in range(rounds + 1):
         found = at(grid if done == 0 else origin + np.exp(new))
         value = np.append(value, np.where(np.isnan(found), worst, found))
@@ -46,23 +46,24 @@ def least(
         if is_hopeless(best) or best >= worst or not is_wide:
             break
         width = float(np.ptp(place[near]))
-        is_slow, before = width > 0.3 * before, width
+        is_even, before = is_even or width > 0.3 * before, width
         above = np.minimum(value[near], 1e300) - best
-        new = np.setdiff1d(_beside(place[near], above, is_even=is_slow), place)
+        new = np.setdiff1d(_beside(place[near], above, is_even=is_even), place)
         if not new.size:
             break
     return best, float(origin + np.exp(place[i]))
 
 
 def _beside(place: Cells, above: Cells, *, is_even: bool) -> Cells:
-    """Where to look between two or three places, of which the values are so much above the least of them."""
+    """Where to look between two or three places, of which the values are so much above the least of them: on a lattice,
+    so that searches for other targets ask the same."""
     low, high = float(place[0]), float(place[-1])
-    width = 0.08 * (high - low)
+    step = 2.0 ** math.floor(math.log2(0.1 * (high - low)))
     if place.size == 3 and not is_even and above[0] + above[2] > 0.0:
         left, right = place[1] - low, high - place[1]
         bend = (above[0] / left + above[2] / right) / (left + right)
         vertex = place[1] - 0.5 * (above[2] / right - bend * right) / bend
-        near = vertex + width * np.array([-1.0, 0.0, 1.0])
+        near = (np.rint(vertex / step) + np.array([-1.0, 0.0, 1.0])) * step
         return np.asarray(near[(near > low) & (near < high)])
     return np.linspace(low, high, 10)
 

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING
-from fastacct.losses.loss import Loss, Moment, Part, Weighted, log_moment, weighted
-from fastacct.losses.mixture import GaussianMixtures
+from fastacct.losses.loss import Moment, Part, Weighted, log_moment, weighted
 from fastacct.readers.grid.window import Lower, Window
 
 _MOST_SHARES: Final = 1000
@@ -69,11 +68,6 @@ def saddle_after(parts: Sequence[Weighted], is_before: Callable[[Saddle], bool])
         middle = 0.5 * (low + high)
         low, high = (middle, high) if is_before(saddle_at(parts, math.exp(middle))) else (low, middle)
     return saddle_at(parts, math.exp(0.5 * (low + high)))
-
-
-def dearness(loss: Loss) -> float:
-    """How many times as long a cell takes as one of two components, or of a closed form."""
-    return max(0.35 * loss.means.size, 1.0) if isinstance(loss, GaussianMixtures) else 1.0
 
 
 def left_apart(parts: Sequence[Part], tilt: float) -> float:

@@ -32,7 +32,6 @@ from fastacct.readers.grid.place import (
     Asked,
     Place,
     Saddle,
-    dearness,
     floor_of,
     left_apart,
     more_levels,
@@ -304,7 +303,7 @@ class Grid:
         whole = math.fsum(part.count * length for part, length in zip(self._parts, lengths, strict=True))
         window = min(2.2 * math.sqrt(-2.0 * log_budget) * width, whole)
         largest = max(max(abs(max(low, floor)), abs(high)) for (low, high), floor in zip(spans, floors, strict=True))
-        costs = [_COSTS[part.upper.as_atoms() is not None] * dearness(part.upper) for part in self._parts]
+        costs = [_COSTS[part.upper.as_atoms() is not None] for part in self._parts]
         work = math.fsum(map(math.prod, zip(costs, lengths, strict=True))) + _COSTS[2] * window * len(self._parts)
         least = max(window / _MAX_POINTS, max(lengths) / _MAX_CELLS, work / _MOST_WORK, 1e-12 * largest)
         return Place(tilt, max(tail, LEAST_TAIL), log_budget, spacing, least, floors, work)
