@@ -16,7 +16,14 @@ from typing import Any, Final
 
 import fastacct
 
-_IMPORT: Final = "import time; start = time.process_time(); import {}; print(time.process_time() - start)"
+_IMPORT: Final = """
+from time import process_time as now
+times = [now()]
+import numpy
+times.append(now())
+import fastacct
+print(times[1] - times[0], now() - times[1])
+"""
 
 
 @dataclass(frozen=True)
@@ -49,31 +56,20 @@ def median_cpu(spans: list[Span]) -> float:
     return statistics.median(s.cpu for s in spans)
 
 
-def import_seconds(module: str, environment: dict[str, str]) -> float:
-    """Processor time of `import module` in a fresh interpreter."""
-    out = subprocess.run(
-        [sys.executable, "-c", _IMPORT.format(module)], env=environment, capture_output=True, text=True, check=True
-    )
-    return float(out.stdout)
-
-
-def import_overhead(groups: int = 5, best_of: int = 5) -> tuple[float, float]:
-    """Seconds of `import numpy`, and how much longer `import fastacct` takes: median of the best of each group."""
+def import_overhead(processes: int = 25) -> tuple[float, float]:
+    """Processor time of `import numpy`, and of `import fastacct` after it: medians of so many fresh interpreters."""
     root = str(Path(fastacct.__file__).resolve().parent.parent)
     with tempfile.TemporaryDirectory() as cache:  # both from byte code, whatever the environment says about writing it
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {
             "PYTHONPYCACHEPREFIX": cache
         }
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
-        import_seconds("fastacct", environment)
-        base, extra = [], []
-        for _ in range(groups):
-            pairs = [
-                (import_seconds("numpy", environment), import_seconds("fastacct", environment)) for _ in range(best_of)
-            ]
-            base.append(min(a for a, _ in pairs))
-            extra.append(min(b for _, b in pairs) - base[-1])
-    return statistics.median(base), statistics.median(extra)
+        command = [sys.executable, "-c", _IMPORT]
+        runs = [
+            subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+            for _ in range(processes)
+        ]
+    return statistics.median(float(base) for base, _ in runs), statistics.median(float(extra) for _, extra in runs)
 
 
 def duration(seconds: float) -> str:
