@@ -173,9 +173,7 @@ def _smallest_mu(
     return _maximum(run, over, at, end, lambda best: best * (1.0 + TIGHT_WIDTH), most)
 
 
-def _regret(
-    run: _Function, mu: float, end: float, log_floor: float, threads: int, most: Callable[[], int]
-) -> float:
+def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: int, most: Callable[[], int]) -> float:
     """Upper bound of the largest (delta_mu - delta)/(1 + e^eps)."""
     if mu == 0.0 or mu == np.inf:
         return min(mu, 1.0)
