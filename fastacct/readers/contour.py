@@ -102,10 +102,9 @@ class Contour:
         """Bounds of a cell, and where they are all that is known of its losses.  only_upper: of two pairs one."""
         ways, asked = self.directions if way is None else way, (cell, target.tobytes(), what, only_upper, way)
         if (found := self._last)[0] != asked:  # other rungs ask the same again; another thread may put its own there
-            self._job(cell)
+            _, before = self._job(cell), _kernels.counted()  # making a job may read lines of others
             _kernels.begin()
             try:
-                before = _kernels.counted()
                 answer = self._read(cell, target, what, ways, only_upper and self.is_apart)
                 self._last = found = asked, *answer, _kernels.counted() - before
             finally:
