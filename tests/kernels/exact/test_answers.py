@@ -161,5 +161,5 @@ def test_steps_on_all_records_whose_exponent_is_no_double_have_some_delta(sigma)
         for steps in (1.0, 1000.0):
             epsilon = 2e154 / sigma * math.sqrt(steps)
             _, found, _, log_found, _ = call("answers", "delta", ways, sigma, 1.0, steps, epsilon, answers=5)
-            assert found == LEAST
-            assert log_found == -(2.0**1022)
+            assert 0.0 < found <= 2.0 * LEAST
+            assert math.isfinite(log_found)
