@@ -14,7 +14,7 @@ from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Script
 from fastacct.scripts.records import Region
 from fastacct.scripts.scales import is_each, is_over_records
-from fastacct.scripts.tree import Function, UnclearError, is_over_layers, last_name, walk
+from fastacct.scripts.tree import FUNCTIONS, UnclearError, is_over_layers, last_name, walk
 
 WORDS: Final = {
     name: frozenset(text.split())
@@ -39,13 +39,6 @@ _HARMLESS: Final = re.compile(
     r"sched|prof|account|meter|engine|pbar|bar$|scaler|progress|\benv\b|tracker|privacy", re.I
 )
 """What has a step() that moves no parameter by a gradient."""
-
-
-def around(script: Script, node: ast.AST) -> Iterator[ast.AST]:
-    """What stands around a node in its function, from the inside."""
-    while not isinstance(node, ast.Module | Function | ast.Lambda):
-        node = script.parent[node]
-        yield node
 
 
 # -- statistics ------------------------------------------------------------------------------------------------------
@@ -90,7 +83,7 @@ def statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
 
 def _is_in_turn(script: Script, flow: Flow, node: ast.AST) -> bool:
     """Whether records are gone through one by one around a node, and not their columns."""
-    for one in around(script, node):
+    for one in script.around(node, *FUNCTIONS, ast.Lambda):
         for each in getattr(one, "generators", [one] if isinstance(one, ast.For) else []):
             if "len(" in ast.unparse(each.iter) or "data" in flow.kinds(each.iter):
                 return True

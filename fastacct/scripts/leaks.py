@@ -211,7 +211,7 @@ def _statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
     why = "uses a statistic of the records that are trained on, without noise"
 
     def is_inside(node: ast.AST) -> bool:
-        return loop.body is not None and loop.body in _parents(loop, node)
+        return loop.body is not None and loop.body in loop.script.around(node)
 
     for call in script.calls:
         name = last_name(call.func)
@@ -264,16 +264,10 @@ def _is_records(loop: Loop, flow: Flow, node: ast.expr) -> bool:
     if kinds & {"figure", "extent"}:
         return False
     if "data" in kinds:
-        return loop.body is None or loop.body not in [*_parents(loop, node)]
-    lambdas = [one for one in _parents(loop, node) if isinstance(one, ast.Lambda)]
+        return loop.body is None or loop.body not in [*loop.script.around(node)]
+    lambdas = [one for one in loop.script.around(node) if isinstance(one, ast.Lambda)]
     names = {one.arg for each in lambdas for one in each.args.args}
     return any(isinstance(one, ast.Name) and one.id in names for one in walk(node))
-
-
-def _parents(loop: Loop, node: ast.AST) -> Iterator[ast.AST]:
-    while not isinstance(node, ast.Module):
-        node = loop.script.parent[node]
-        yield node
 
 
 def _is_learner(loop: Loop, call: ast.Call) -> bool:

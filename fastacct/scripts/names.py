@@ -59,6 +59,7 @@ class Script(Tree):
         """Flags of the script's own command line that a private loop needs, other than their defaults."""
         self.empties: list[ast.If] = []
         """Where batches without records are left out."""
+        self.early: list[ast.AST] = []  # where a training may end before its last epoch
 
     # -- what an expression stands for -------------------------------------------------------------------------------
 

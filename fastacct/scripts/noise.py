@@ -66,9 +66,19 @@ _AROUND: Final = re.compile(
 """Parts of such libraries that train nothing."""
 
 
+CLAIM: Final = re.compile(
+    r"differential(?:ly)?[-_ ]?priva|\bdp[-_ ]?(?:sgd|adam|ftrl|fedavg|erm)\b|\bpate\b|dp_accounting"
+    r"|privacy[_ ](?:budget|loss)|\bepsilon\b.{0,40}\bdelta\b|account(?:ant|ing)",
+    re.I,
+)
+"""What a script says that claims to be private."""
+
+
 def is_worth_reading(text: str) -> bool:
     """Whether a script may add noise to clipped gradients by itself, or by a library that is not known."""
     low = text.lower()
+    if "Meter(" in text and "fastacct" in text:
+        return True
     is_each = _SINGLE.search(text) or (_BACK.search(text) and _EACH.search(text))
     if is_each and _CLIPPED.search(text):
         return True
@@ -78,6 +88,8 @@ def is_worth_reading(text: str) -> bool:
         return False
     is_drawn = any(word in low for word in ("randn", "normal", "gauss", "laplace"))
     if all(one.search(low) for one in _GIVEN) or (is_drawn and all(one.search(text) for one in _TEXT)):
+        return True
+    if is_drawn and CLAIM.search(text):
         return True
     return ("noise" in low or "sigma" in low) and _SCALED.search(low) is not None
 
@@ -200,10 +212,7 @@ def is_looped(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
 
 def loops_around(script: Script, node: ast.AST) -> Iterator[ast.For]:
     """The loops around a node in its function, from the inside."""
-    while not isinstance(node, ast.Module | ast.FunctionDef | ast.Lambda):
-        node = script.parent[node]
-        if isinstance(node, ast.For):
-            yield node
+    yield from (one for one in script.around(node, ast.FunctionDef, ast.Lambda) if isinstance(one, ast.For))
 
 
 @lru_cache(maxsize=1)

@@ -283,10 +283,18 @@ def flower(loop: Loop, call: ast.Call) -> Loop:
     why = "a client's largest weight decides: the noise over what it moves the average by"
     loop.ask("noise_multiplier", f"line {call.lineno}: {why}")
     loop.ask("records", f"line {call.lineno}: how many clients there are")
+    loop.ask("batch_size", f"line {call.lineno}: how many clients a round takes, at most")
     loop.take_delta()
     loop.sampling = "fixed_size"
-    loop.call = (
-        "fa.dpsgd.epsilon(noise_multiplier=s, records=clients, batch_size=num_sampled_clients, steps=num_rounds, "
-        'delta=d, sampling="fixed_size")'
-    )
+    rounds = [word.value for one in loop.script.calls for word in one.keywords if word.arg == "num_rounds"]
+    if len(rounds) == 1 and "FixedClipping" in ast.unparse(call.func):
+        loop.take("steps", rounds[0])
+    if loop.asks.pop("steps", "") or "steps" not in loop.values:  # of which there is no option
+        loop.call = (
+            "fa.dpsgd.epsilon(noise_multiplier=s, records=clients, batch_size=num_sampled_clients, steps=num_rounds, "
+            'delta=d, sampling="fixed_size")'
+        )
+    elif why := is_single(loop.script, call):
+        loop.asks["one loop"] = why
+    loop.vouch(call, "of a client nothing is shown but its clipped update, and it is one client in a round")
     return loop

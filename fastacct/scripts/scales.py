@@ -35,7 +35,7 @@ def is_scale(flow: _Reaching, use: ast.Name, values: Sequence[ast.expr]) -> bool
 def is_scaled_at_once(flow: _Reaching, node: ast.AugAssign) -> bool:
     """Whether all records, and not only their labels, are shifted or scaled in place by a statistic of many."""
     is_label = _LABELS.match(last_name(node.target)) is not None
-    is_alone = is_each(flow.script, node) or any(isinstance(one, _EACH) for one in _around(flow.script, node))
+    is_alone = is_each(flow.script, node) or any(isinstance(one, _EACH) for one in flow.script.around(node))
     is_scale = isinstance(node.op, ast.Sub | ast.Div | ast.Mult) and not is_label and not is_alone
     return is_scale and _is_statistic(flow, node.value, set())
 
@@ -52,17 +52,11 @@ def _is_scaling(script: Script, node: ast.AST) -> bool:
 
 def is_each(script: Script, node: ast.AST) -> bool:
     """Whether a function has this that may be given one record at a time."""
-    function = next((one for one in _around(script, node) if isinstance(one, Function)), None)
+    function = next((one for one in script.around(node) if isinstance(one, Function)), None)
     if function is None:
         return False
     calls = [one for one in script.calls if last_name(one.func) == function.name]
-    return not calls or any(isinstance(each, _EACH) for one in calls for each in _around(script, one))
-
-
-def _around(script: Script, node: ast.AST) -> Iterator[ast.AST]:
-    while not isinstance(node, ast.Module):
-        node = script.parent[node]
-        yield node
+    return not calls or any(isinstance(each, _EACH) for one in calls for each in script.around(one))
 
 
 def _are_statistics(flow: _Reaching, values: Sequence[ast.expr], seen: set[ast.AST]) -> bool:

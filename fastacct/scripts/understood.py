@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastacct.scripts import single
-from fastacct.scripts.beside import ALONE, BESIDE, LABEL, PLOTS, WORDS, around, branches, is_shown, statistics, steps
+from fastacct.scripts.beside import ALONE, BESIDE, LABEL, PLOTS, WORDS, branches, is_shown, statistics, steps
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import LOADER
-from fastacct.scripts.tree import Function, UnclearError, last_name, parts, walk
+from fastacct.scripts.tree import FUNCTIONS, Function, UnclearError, last_name, parts, walk
 
 _LIBRARIES: Final = re.compile("|".join(sorted(WORDS["libraries"])))
 _CALLED: Final = re.compile(
@@ -231,7 +231,8 @@ def _slices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         if node.slice.lower is None or node.slice.upper is None:
             continue
         names = {one.id for one in walk(node.slice) if isinstance(one, ast.Name)}
-        over = [each for one in around(script, node) for each in getattr(one, "generators", [one])]
+        outer = script.around(node, *FUNCTIONS, ast.Lambda)
+        over = [each for one in outer for each in getattr(one, "generators", [one])]
         loops = [one for one in over if isinstance(one, ast.For | ast.comprehension)]
         moving = {each.id for one in loops for each in walk(one.target) if isinstance(each, ast.Name)}
         is_held = any(region.holds(node.value) for region in regions if node in region.nodes)

@@ -27,6 +27,8 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
     before `BackupAndRestore`, which must save by epochs, as it does by default.  If the process dies between the
     two, an epoch counts twice, and none is lost.
 
+    A training that goes on from a file where no step is left ends without one.
+
     With `adds_noise` the steps of the model clip and add the noise.  Keras' own add none, and are refused without it,
     but for models that `jax_privacy.keras_api.make_private` has made.
     """
@@ -34,6 +36,7 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
     def __init__(self, meter: Meter, path: str | os.PathLike[str] | None = None, *, adds_noise: bool = False) -> None:
         super().__init__()
         self.meter, self.path, self.adds_noise = meter, None if path is None else Path(path), adds_noise
+        self._is_over = False
 
     def on_train_begin(self, logs: Foreign = None) -> None:
         """Refuse steps that are not one batch each, or have less noise than is counted; read the file."""
@@ -53,6 +56,8 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
             kept = json.loads(self.path.read_text("utf-8"))
             if kept["steps"] >= self.meter.steps:  # a process that goes back has released more
                 self.meter.load_state_dict(kept)
+            if not self.meter.remaining:  # Keras asks whether to stop after a step only
+                self._is_over, self.model.train_function = True, _without_a_step
 
     def on_epoch_begin(self, epoch: int, logs: Foreign = None) -> None:
         """Tell the meter of the pass."""
@@ -60,7 +65,8 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
 
     def on_train_batch_begin(self, batch: int, logs: Foreign = None) -> None:
         """Record the step, or refuse it."""
-        self.meter.step()
+        if not self._is_over:
+            self.meter.step()
 
     def on_train_batch_end(self, batch: int, logs: Foreign = None) -> None:
         """Log epsilon; end the training where no step is left."""
@@ -76,3 +82,14 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
         if self.path is not None:
             with atomic_output(self.path, overwrite=True) as file:
                 file.write_text(as_json(self.meter.state_dict()), "utf-8")
+
+    def on_train_end(self, logs: Foreign = None) -> None:
+        """Let the model train again."""
+        if self._is_over:
+            self._is_over = False
+            self.model.make_train_function(force=True)
+
+
+def _without_a_step(*given: Foreign) -> Foreign:
+    """What Keras takes for a step that changes nothing: logs, and with JAX the state as it was."""
+    return ({}, given[0]) if len(given) > 1 else {}

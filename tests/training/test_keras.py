@@ -108,3 +108,15 @@ def test_a_process_that_was_killed_goes_on_from_its_backup(tmp_path):
     again = subprocess.run([*command, "0"], capture_output=True, text=True, timeout=300, check=False)
     assert again.returncode == 0, again.stderr
     assert again.stdout.split("ends ")[1].split() == ["30", str(passes(3))]
+
+
+def test_a_training_that_goes_on_where_no_step_is_left_ends_without_one(tmp_path):
+    first, path = model(), tmp_path / "meter.json"
+    fit(first, counting(Meter(**RUN, **BATCHES, stop_at=passes(2)), path))
+    meter, again, backup = Meter(**RUN, **BATCHES, stop_at=passes(2)), model(), tmp_path / "backup"
+    before = [one.copy() for one in again.get_weights()]
+    fit(again, counting(meter, path), keras.callbacks.BackupAndRestore(backup))
+    assert meter.steps == 20
+    assert all((one == other).all() for one, other in zip(before, again.get_weights(), strict=True))
+    fit(again, counting(Meter(**RUN, **BATCHES)), epochs=1)
+    assert any((one != other).any() for one, other in zip(before, again.get_weights(), strict=True))
