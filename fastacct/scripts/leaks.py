@@ -12,7 +12,7 @@ from fastacct.scripts.copies import copies
 from fastacct.scripts.flow import Flow, Kinds
 from fastacct.scripts.found import Loop
 from fastacct.scripts.scales import is_scaled_at_once
-from fastacct.scripts.tree import Function, UnclearError, last_name, walk
+from fastacct.scripts.tree import FUNCTIONS, Function, UnclearError, last_name, walk
 
 _KEEPS: Final = (
     *("save", "save_pretrained", "save_model", "save_weights", "save_checkpoint", "save_state", "deepcopy", "dump"),
@@ -26,6 +26,7 @@ _TRAINED: Final = re.compile(r"(?:model|net|network|params|optimizer|scheduler|s
 _HARMLESS: Final = ("train", "eval", "print", "info", "debug", "warning", "log", "add_scalar", "set_postfix", "append")
 """Functions that may be given a model, or called of one, and leave it as it is."""
 _SHOWS: Final = (*_HARMLESS, "error", "exception", "set_description", "write", "title", "text", "annotate", "set_title")
+_TRAINS: Final = ("backward", "step", "update", "apply_gradients", "fit", "train", "train_epoch", "train_step")
 _FINITE: Final = re.compile(r"isnan|isfinite|isinf|is_nan")
 _WATCHES: Final = ("ModelCheckpoint", "EarlyStopping", "ReduceLROnPlateau")
 _ASIDE: Final = re.compile(r"val|test|eval|dev|holdout", re.I)
@@ -176,23 +177,14 @@ def _chooses(loop: Loop, flow: Flow, node: ast.AST) -> bool:
 def _is_around(loop: Loop, node: ast.AST) -> bool:
     """Whether a jump leaves a loop that trains."""
     script = loop.script
-    while not isinstance(node, ast.Module | Function):
-        node = script.parent[node]
-        if isinstance(node, ast.For | ast.While):
-            called = {last_name(one.func) for one in walk(node) if isinstance(one, ast.Call)}
-            if called & {"backward", "step", "update", "apply_gradients", "fit", "train", "train_epoch", "train_step"}:
-                return True
-            if loop.body is not None and any(one is loop.body for one in walk(node)):
-                return True
-            functions = [one for name in called for one in flow_functions(loop, name)]
-            if loop.body is not None and any(any(one is loop.body for one in walk(each)) for each in functions):
+    for over in script.around(node, *FUNCTIONS):
+        if isinstance(over, ast.For | ast.While):
+            inside = walk(over)
+            called = {last_name(one.func) for one in inside if isinstance(one, ast.Call)}
+            here = [one for one in script.nodes if isinstance(one, Function) and one.name in called]
+            if called & {*_TRAINS} or loop.body in [*inside, *(part for one in here for part in walk(one))]:
                 return True
     return False
-
-
-def flow_functions(loop: Loop, name: str) -> Iterator[ast.AST]:
-    """Functions of the file that have a name."""
-    yield from (one for one in loop.script.nodes if isinstance(one, Function) and one.name == name)
 
 
 def _has_models(flow: Flow, node: ast.expr) -> bool:
@@ -273,10 +265,7 @@ def _is_records(loop: Loop, flow: Flow, node: ast.expr) -> bool:
 def _is_learner(loop: Loop, call: ast.Call) -> bool:
     """Whether a method is that of a scaler, a vocabulary or a model of a library without noise."""
     script, name = loop.script, last_name(call.func)
-    if name in ("fit_transform", "adapt", "train_from_iterator", "train_new_from_iterator", *_VOCABULARIES):
-        is_sure = True
-    else:
-        is_sure = False
+    is_sure = name in ("fit_transform", "adapt", "train_from_iterator", "train_new_from_iterator", *_VOCABULARIES)
     within = call.func.value if isinstance(call.func, ast.Attribute) else None
     if within is None:
         return is_sure
