@@ -252,7 +252,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             ask_where_resumed(loop)
             ask_where_records_mix(loop)
             ask_of_leaks(loop)
-            if "noise" not in loop.asks:
+            if not {"noise", "one loop"} & loop.asks.keys():
                 ask_of_others(loop)
             ask_of_the_unknown(loop)
             ask_of_accountants(loop)

@@ -61,7 +61,7 @@ def _private(loop: Loop, call: ast.Call) -> Loop:
     said = keywords(tables.spread(script, call, partial(script.resolve, once=True)), ())
     try:
         if "poisson_sampling" in said and script.fold(said["poisson_sampling"]) is not True:
-            is_poisson = False
+            loop.sampling, is_poisson = "", False
             loop.breaks = said["poisson_sampling"].lineno, "poisson_sampling=False"
     except UnclearError as error:
         loop.ask("batches", error)

@@ -71,7 +71,7 @@ class Script(Tree):
             raise UnclearError(node, "too deep to follow") from None
 
     def _resolved(self, node: ast.expr, once: bool) -> ast.expr:
-        if isinstance(node, ast.Attribute) and (flag := self.flag(node)) is not None:
+        if isinstance(node, ast.Attribute) and (flag := self.flag(node) or tables.hparam(self, node)) is not None:
             return self._resolved(flag, once)
         if isinstance(node, ast.Attribute):
             return node if self.qualified(node) else self._resolved(self._field(node), once)

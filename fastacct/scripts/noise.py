@@ -12,7 +12,9 @@ from fastacct.scripts.names import Key, Script
 from fastacct.scripts.tree import UnclearError, last_name, walk
 
 DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
-_GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas)(?:_|\d|$)|^diffs?$", re.I)
+_GRADIENT: Final = re.compile(
+    r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas|clipped)(?:_|\d|$)|^diffs?$", re.I
+)
 _TEXT: Final = (
     re.compile(
         r"(?:randn(?<!Parameter\(torch\.randn)(?:_like)?|normal(?<!init\.normal)(?<!weight\.normal)(?<!weight\.data\.normal)"
@@ -112,7 +114,7 @@ def place(script: Script) -> ast.AST | None:
 
 def sums(script: Script) -> list[ast.AST]:
     """Sums of gradients and noise."""
-    return _flow(script).sums()
+    return flow_of(script).sums()
 
 
 def drawn(script: Script) -> ast.Call | None:
@@ -126,7 +128,7 @@ def drawn(script: Script) -> ast.Call | None:
 
 def bounds(script: Script) -> list[ast.Call]:
     """Calls that clip gradients, or find by how much they are scaled to a norm."""
-    return [*filter(_flow(script).bounds, script.calls)]
+    return [*filter(flow_of(script).bounds, script.calls)]
 
 
 def alone(script: Script) -> ast.AST | None:
@@ -134,7 +136,7 @@ def alone(script: Script) -> ast.AST | None:
     is_each = _EACH.search(script.text) is not None and _BACK.search(script.text) is not None
     if not is_each and not _SINGLE.search(script.text):
         return None
-    flow = _flow(script)
+    flow = flow_of(script)
     if _SINGLE.search(script.text):
         named = {*filter(_NAMED.search, flow.defined)}
         calls = [one for one in script.calls if not script.qualified(one.func).startswith("optax.")]
@@ -151,7 +153,7 @@ def alone(script: Script) -> ast.AST | None:
 
 def zero(script: Script) -> ast.Name | None:
     """A factor of the noise that is 0."""
-    for name in (name for name in script.uses if _FACTOR.search(name)):
+    for name in [*filter(_FACTOR.search, script.uses)]:
         for one in script.uses[name]:
             try:
                 if script.fold(one) == 0:
@@ -216,11 +218,12 @@ def loops_around(script: Script, node: ast.AST) -> Iterator[ast.For]:
 
 
 @lru_cache(maxsize=1)
-def _flow(script: Script) -> _Flow:
-    return _Flow(script)
+def flow_of(script: Script) -> Flow:
+    """Gradients and noise of a file."""
+    return Flow(script)
 
 
-class _Flow:
+class Flow:
     """Which names of a file hold gradients, and which hold noise: more of them rather than fewer."""
 
     def __init__(self, script: Script) -> None:
@@ -232,14 +235,15 @@ class _Flow:
         self.noises: set[Key] = set()
         nodes = script.nodes
         self.defined = {one.name: one for one in nodes if isinstance(one, ast.FunctionDef)}
-        links = [(self._key(name), value) for one in nodes for name, value in self._links(one)]
+        self.linked = links = [(self.key(name), value) for one in nodes for name, value in self.links(one)]
+        """Names, and what is put into them."""
         size = -1
         while size != (size := len(self.gradients) + len(self.noises)):
             self.gradients.update(key for key, value in links if key not in self.gradients and self.is_gradient(value))
             self.gradients.update(self._summed())
             self.noises.update(key for key, value in links if key not in self.noises and self.is_noise(value))
 
-    def _key(self, node: ast.AST) -> Key:
+    def key(self, node: ast.AST) -> Key:
         """A name with the scope that binds it; a field by its name alone."""
         if node not in self.keys:
             function = isinstance(node, ast.arg) and self.script.parent[self.script.parent[node]]
@@ -255,16 +259,20 @@ class _Flow:
             own = any(_GRADIENT.search(last_name(one)) and not _is_method(one) for one in found)
             self.named[node] = (
                 own or any(map(_is_scaled, walk(node))),
-                [self._key(one) for one in found if not _is_method(one)],
+                [self.key(one) for one in found if not _is_method(one)],
             )
         is_sure, keys = self.named[node]
         return is_sure or not self.gradients.isdisjoint(keys)
+
+    def is_named(self, node: ast.AST) -> bool:
+        """Whether an expression is gradients by its own names."""
+        return self.is_gradient(node) and self.named[node][0]
 
     def is_noise(self, node: ast.AST | None) -> bool:
         """Whether an expression is noise, scaled or of another shape; what a network makes of it is none."""
         if isinstance(node, ast.Call):
             name = last_name(node.func)
-            if DRAWN.search(name) or (name and self._key(node.func) in self.noises):
+            if DRAWN.search(name) or (name and self.key(node.func) in self.noises):
                 return True
             within = node.func.value if isinstance(node.func, ast.Attribute) else None
             return name in _SAME and any(self.is_noise(one) for one in (within, *node.args))
@@ -274,7 +282,7 @@ class _Flow:
             return self.is_noise(node.elt)
         if isinstance(node, ast.List | ast.Tuple | ast.Subscript | ast.UnaryOp | ast.IfExp):
             return any(self.is_noise(one) for one in ast.iter_child_nodes(node))
-        return isinstance(node, ast.Name) and self._key(node) in self.noises
+        return isinstance(node, ast.Name) and self.key(node) in self.noises
 
     def bounds(self, call: ast.Call) -> bool:
         """Whether a call clips gradients, or finds by how much they are scaled to a norm."""
@@ -309,12 +317,12 @@ class _Flow:
             if isinstance(one, ast.Call) and self.is_noise(one):
                 return True
             home, found = self.script.lookup(one.id, one) if isinstance(one, ast.Name) else (None, [])
-            drawn = (each.node for each in found if home is scope and self._key(one) in self.noises)
+            drawn = (each.node for each in found if home is scope and self.key(one) in self.noises)
             if any(self.script.in_loop(each, scope) >= is_looped for each in drawn):
                 return not isinstance(node, ast.AugAssign) or noise is not node.target
         return False
 
-    def _links(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    def links(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         """Names, and what is put into them; a parameter that is moved by a gradient does not become one."""
         if isinstance(node, ast.Assign):
             targets = [one for target in node.targets for one in _leaves(target)]
@@ -330,7 +338,7 @@ class _Flow:
         elif isinstance(node, ast.Return) and node.value is not None:
             if (function := self.script.above(node, ast.FunctionDef)) is not None:
                 home, name = self.script.parent[function], function.name
-                yield from ((one, node.value) for one in self.script.uses[name] if self._key(one)[0] is home)
+                yield from ((one, node.value) for one in self.script.uses[name] if self.key(one)[0] is home)
                 yield from ((one, node.value) for one in self.script.attributes[name])
         elif isinstance(node, ast.Call):
             yield from self._passed(node)
@@ -343,7 +351,7 @@ class _Flow:
                 and call.func.attr == "add_"
                 and any(map(self.is_gradient, call.args))
             ):
-                yield from (self._key(one) for one in _leaves(call.func.value))
+                yield from (self.key(one) for one in _leaves(call.func.value))
 
     def _passed(self, call: ast.Call) -> Iterator[tuple[ast.AST, ast.AST]]:
         """Parameters, and what a call gives them; a function that a call is given takes the rest."""

@@ -88,8 +88,8 @@ def test_what_changes_the_batches_of_a_trainer_is_asked_about(old, new, asks):
     [
         (HUGGING_FACE, "labels)}", "labels) ** 2}", "combines records"),
         (HUGGING_FACE, "(optimizer, None)", "(torch.optim.SGD(model.parameters()), None)", "trains without noise"),
-        (LIGHTNING, "return DPOptimizer(sgd", "return sgd\n        DPOptimizer(sgd", "trains without noise"),
-        (LIGHTNING, "        return DPO", "        if xs: return sgd\n        return DPO", "trains without noise"),
+        (LIGHTNING, "return DPOptimizer(sgd", "return sgd\n        DPOptimizer(sgd", "what follows may not run"),
+        (LIGHTNING, "        return DPO", "        if xs: return sgd\n        return DPO", "what follows may not run"),
     ],
 )
 def test_a_trainer_without_noise_or_with_a_bent_loss_gets_no_number(script, old, new, what):
