@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+from fastacct.scripts.accounts import claims
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.tree import UnclearError, last_name, walk
 
@@ -68,14 +69,6 @@ _AROUND: Final = re.compile(
 """Parts of such libraries that train nothing."""
 
 
-CLAIM: Final = re.compile(
-    r"differential(?:ly)?[-_ ]?priva|\bdp[-_ ]?(?:sgd|adam|ftrl|fedavg|erm)\b|\bpate\b|dp_accounting"
-    r"|privacy[_ ](?:budget|loss)|\bepsilon\b.{0,40}\bdelta\b|account(?:ant|ing)",
-    re.I,
-)
-"""What a script says that claims to be private."""
-
-
 def is_worth_reading(text: str) -> bool:
     """Whether a script may add noise to clipped gradients by itself, or by a library that is not known."""
     low = text.lower()
@@ -89,9 +82,9 @@ def is_worth_reading(text: str) -> bool:
     if not any(word in low for word in ("noise", "sigma", "norm", "rand", "gauss", "laplace", "target_eps")):
         return False
     is_drawn = any(word in low for word in ("randn", "normal", "gauss", "laplace"))
-    if all(one.search(low) for one in _GIVEN) or (is_drawn and all(one.search(text) for one in _TEXT)):
+    if is_drawn and (all(one.search(text) for one in _TEXT) or claims(text)):
         return True
-    if is_drawn and CLAIM.search(text):
+    if all(one.search(low) for one in _GIVEN):
         return True
     return ("noise" in low or "sigma" in low) and _SCALED.search(low) is not None
 
@@ -109,12 +102,7 @@ def library(script: Script, call: ast.Call) -> str:
 
 def place(script: Script) -> ast.AST | None:
     """Where noise is added to gradients, in a file that clips them."""
-    return next(iter(sums(script)), None) if bounds(script) else None
-
-
-def sums(script: Script) -> list[ast.AST]:
-    """Sums of gradients and noise."""
-    return flow_of(script).sums()
+    return next(iter(flow_of(script).sums()), None) if bounds(script) else None
 
 
 def drawn(script: Script) -> ast.Call | None:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from fastacct.scripts import noise, single, tables
+from fastacct.scripts.accounts import claims
 from fastacct.scripts.engines import draws_as, from_loader, take_trainer
 from fastacct.scripts.found import Given, Loop, asked, number
 from fastacct.scripts.loops import around, is_single, iterated, passes
@@ -147,7 +148,7 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     if (again := single.replaced(script)) is not None:
         loop.refuse("added up", f"line {again.lineno}: {ast.unparse(again)[:50]} draws with replacement")
     targets = getattr(script.statement(place), "targets", [getattr(script.statement(place), "target", None)])
-    loop.noised = {script.origin(one) for one in targets if isinstance(one, ast.Name)} | {*noise.sums(script)}
+    loop.noised = {script.origin(one) for one in targets if isinstance(one, ast.Name)} | {*noise.flow_of(script).sums()}
     for call in (one for one in noise.bounds(script) if single.is_apart(script, one)):
         loop.clips |= {*walk(call)}
         names = [one for one in walk(call) if isinstance(one, ast.Name)]
@@ -236,7 +237,7 @@ def unfollowed(script: Script, given: Given) -> Loop | None:
     called = {last_name(one.func) for one in script.calls}
     meters = [one for one in script.calls if _METERS.match(script.qualified(one.func))]
     drawn = [one for one in script.calls if _NOISE.search(last_name(one.func))]
-    if not meters and not (drawn and called & {*_TRAINS} and noise.CLAIM.search(script.text)):
+    if not meters and not (drawn and called & {*_TRAINS} and claims(script.text)):
         return None
     loop = Loop(script, "by hand", (meters or drawn)[0], given)
     text = f"line {loop.line}: {ast.unparse(loop.node)[:60]}"
