@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastacct.scripts import single
-from fastacct.scripts.beside import ALONE, BESIDE, LABEL, PLOTS, WORDS, branches, is_shown, moved, statistics, steps
+from fastacct.scripts.beside import ALONE, BESIDE, LABEL, PLOTS, WORDS, choices, is_shown, moved, statistics, steps
 from fastacct.scripts.copies import DATA_SETS
 from fastacct.scripts.copies import whole as made_of
 from fastacct.scripts.flow import Flow
@@ -49,7 +49,7 @@ def ask_of_the_unknown(loop: Loop) -> None:
         return  # for which no number is known, whatever is given
     try:
         flow = Flow(loop.script, loop.data, loop.noised)
-        found = [*_calls(loop, flow), *statistics(loop, flow), *branches(loop, flow), *_items(loop.script)]
+        found = [*_calls(loop, flow), *statistics(loop, flow), *choices(loop, flow), *_items(loop.script)]
         found += [
             *_slices(loop, flow),
             *_joins(loop, flow),
