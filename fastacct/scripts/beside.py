@@ -162,9 +162,11 @@ def _chosen(loop: Loop, flow: Flow, call: ast.Call) -> Iterator[ast.AST]:
     name, words = last_name(call.func), {one.arg: one.value for one in call.keywords}
     given = [*call.args, *words.values()]
     kinds = frozenset().union(*(flow.put(one) if isinstance(one, ast.Name) else flow.kinds(one) for one in given))
-    is_picked = "choice" in kinds and name not in WORDS["shows"] and not is_shown(loop.script, call)
-    is_ended = name == "step" or name.startswith("load") or _is_stopper(loop.script, call)
-    if is_picked or ("figure" in kinds and is_ended):
+    is_act = name.startswith(("load", "save", "copy", "set_", "restore", "Subset"))
+    is_picked = "choice" in kinds and name not in WORDS["shows"] and (is_act or not is_shown(loop.script, call))
+    is_step = name == "step" and any("figure" in flow.kinds(one) for one in call.args)
+    is_ended = "figure" in kinds and (name.startswith("load") or _is_stopper(loop.script, call))
+    if is_picked or is_step or is_ended:
         yield call
     elif name in _WATCHES:
         named = [words["monitor"]] if "monitor" in words else call.args[:1]
