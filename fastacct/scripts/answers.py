@@ -312,11 +312,6 @@ def _answered(loop: Loop) -> Finding:
             replaced = (None, replaced[1]) if replaced and lower is None else replaced
         if values["delta"] * values.get("records", 1) >= 1 and "records" in values:
             loop.notes.append(_LARGE.format(values["delta"], values["records"]))
-    elif not asks and runs:
-        why = (
-            f"line {loop.script.empties[0].lineno}: batches without records get no noise, and they are not rare enough"
-        )
-        asks["noise"] = why
     asks |= {name: asks.get(name, "it is not found") for name in needed if name not in asks and not loop.call}
     return Finding(
         loop.line,
