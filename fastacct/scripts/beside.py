@@ -197,15 +197,15 @@ def _is_harmless(loop: Loop, flow: Flow, node: ast.AST) -> bool:
         return not _is_around(loop, node)
     if isinstance(node, ast.Expr | ast.Call):
         node = getattr(node, "value", node)
-        inside = [last_name(one) for each in getattr(node, "args", ()) for one in walk(each)]
+        given = [last_name(one) for each in getattr(node, "args", ()) for one in walk(each)]
         is_shown = isinstance(node, ast.Call) and last_name(node.func) in WORDS["shows"] - {*_ACTS}
-        return isinstance(node, ast.Constant) or (is_shown and not any(map(flow.is_model, inside)))
+        return isinstance(node, ast.Constant) or (is_shown and not any(map(flow.is_model, given)))
     if isinstance(node, ast.If):
         return all(_is_harmless(loop, flow, one) for one in (*node.body, *node.orelse))
     value = node if isinstance(node, ast.expr) else getattr(node, "value", None)
     if isinstance(node, ast.Assign | ast.AugAssign | ast.expr) and value is not None:
-        targets = getattr(node, "targets", [getattr(node, "target", ast.Name())])
-        inside = [*walk(value)]
+        targets = getattr(node, "targets", [node.target] if isinstance(node, ast.AugAssign) else [])
+        inside = walk(value)
         is_plain = not any(isinstance(one, ast.Call | ast.Attribute) for one in inside)
         is_number = is_plain or flow.kinds(value) == {"figure"}
         is_number = is_number and not any(flow.is_model(last_name(one)) for one in inside)
