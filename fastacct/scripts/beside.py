@@ -162,7 +162,9 @@ def _chosen(loop: Loop, flow: Flow, call: ast.Call) -> Iterator[ast.AST]:
     name, words = last_name(call.func), {one.arg: one.value for one in call.keywords}
     given = [*call.args, *words.values()]
     kinds = frozenset().union(*(flow.put(one) if isinstance(one, ast.Name) else flow.kinds(one) for one in given))
-    is_act = name.startswith(("load", "save", "copy", "set_", "restore", "Subset"))
+    outer = getattr(loop.script.statement(call), "value", None)
+    is_act = isinstance(outer, ast.Call) and last_name(outer.func) not in WORDS["shows"] | {"str"}
+    is_act = is_act and not PLOTS.match(loop.script.qualified(getattr(outer, "func", call)))
     is_picked = "choice" in kinds and name not in WORDS["shows"] and (is_act or not is_shown(loop.script, call))
     is_step = name == "step" and any("figure" in flow.kinds(one) for one in call.args)
     is_ended = "figure" in kinds and (name.startswith("load") or _is_stopper(loop.script, call))

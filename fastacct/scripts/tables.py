@@ -55,7 +55,11 @@ def hparam(tree: Tree, node: ast.Attribute) -> ast.expr | None:
     saves = [tree.parent[one] for one in tree.attributes["save_hyperparameters"] if tree.owner(one) is owner]
     is_plain = [isinstance(one, ast.Call) and not one.args and not one.keywords for one in saves] == [True]
     stores = [tree.parent[one] for one in tree.attributes["hparams"] if tree.owner(one) is owner]
-    if len(made) != 1 or not is_plain or any(isinstance(getattr(one, "ctx", None), ast.Store) for one in stores):
+    changed = [
+        one for one in stores if isinstance(getattr(one, "ctx", None), ast.Store) or not isinstance(one, ast.Attribute)
+    ]
+    changed += [one for one in stores if getattr(one, "attr", "") in ("update", "setdefault", "pop")]
+    if len(made) != 1 or not is_plain or changed:
         return None
     found = ast.copy_location(ast.Name(node.attr, ast.Load()), made[0].body[0])
     tree.parent[found] = made[0].body[0]

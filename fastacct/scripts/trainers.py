@@ -100,6 +100,7 @@ def with_optimizer(loop: Loop, call: ast.Call) -> Loop | None:
     if owner is not None and hook is not None and hook.name == "configure_optimizers":
         if (fit := take_trainer(loop)) is None or "train_dataloaders" not in fit:
             return None
+        loop.own = []  # what the hook returns is looked at with other trainings
         loop = from_loader(loop, fit["train_dataloaders"], is_poisson=False)
     elif len(given) == 1 and script.resolve(given[0][1]) is call:
         trainer = given[0][0]

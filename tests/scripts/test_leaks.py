@@ -156,3 +156,22 @@ def test_a_flag_that_a_private_loop_needs_is_said():
     (found,) = check(SCRIPTS["shown_engine_none"]["script"])
     assert "only where --dp is True, which is not its default: else this trains without privacy." in found.notes
     assert "--dp" not in found.defaults
+
+
+@pytest.mark.parametrize(
+    ("end", "is_quiet"),
+    [
+        ("_ = subprocess.run(['cp', f'e{losses.index(min(losses))}.pt', 'final.pt'])", False),
+        ("kept = shutil.copy(f'e{np.argmin(losses)}.pt', 'final.pt')", False),
+        ("best = losses.index(min(losses))\ntext = 'epoch ' + str(best)\nprint(text)", True),
+    ],
+)
+def test_a_choice_that_is_done_and_not_only_shown_is_asked_about(end, is_quiet):
+    parts = {
+        "TOP": "import shutil, subprocess",
+        "PRIVATE": "losses = []",
+        "EPOCH": "losses.append(running)",
+        "END": end,
+    }
+    (found,) = check(made(parts))
+    assert (found.epsilon == PLAIN) is is_quiet

@@ -88,6 +88,9 @@ def test_what_changes_the_batches_of_a_trainer_is_asked_about(old, new, asks):
     [
         (HUGGING_FACE, "labels)}", "labels) ** 2}", "combines records"),
         (HUGGING_FACE, "(optimizer, None)", "(torch.optim.SGD(model.parameters()), None)", "trains without noise"),
+        (LIGHTNING, "return DPOptimizer(sgd", "self.dp = DPOptimizer(sgd", "trains without noise"),
+        (LIGHTNING, "expected_batch_size=64)", "expected_batch_size=64), sgd", "trains without noise"),
+        (HUGGING_FACE, "(optimizer, None)", "(optimizer.original_optimizer, None)", "trains without noise"),
         (LIGHTNING, "return DPOptimizer(sgd", "return sgd\n        DPOptimizer(sgd", "what follows may not run"),
         (LIGHTNING, "        return DPO", "        if xs: return sgd\n        return DPO", "what follows may not run"),
     ],
@@ -307,3 +310,27 @@ def test_noise_that_is_not_followed_has_no_number_and_is_not_passed_over(text, w
     assert ("then: fa.epsilon(fa.Gaussian" in str(found)) is (text is VOTES)
     silent = text.replace("# PATE", "").replace("np.random.laplace(0.0, 20.0, counts.shape)", "0.0")
     assert check(silent.replace("Meter(", "Other("), **GIVEN) == []
+
+
+KEPT = LIGHTNING.replace(
+    "    def training_step",
+    """    def __init__(self, noise=1.0):
+        super().__init__()
+        self.save_hyperparameters()
+    def training_step""",
+).replace("noise_multiplier=1.0,", "noise_multiplier=self.hparams.noise,")
+
+
+def test_arguments_that_a_module_of_lightning_keeps_are_read_where_nothing_changes_them():
+    (plain,) = check(LIGHTNING, records=2000, delta=1e-5)
+    assert check(KEPT, records=2000, delta=1e-5)[0].epsilon == plain.epsilon
+    (other,) = check(KEPT.replace("fit(Module()", "fit(Module(0.5)"), records=2000, delta=1e-5)
+    assert other.inputs["noise_multiplier"] == 0.5
+    for line in (
+        "self.hparams.noise = 0.1",
+        "self.hparams.update(noise=0.1)",
+        "self.hparams['noise'] = 0.1",
+        "noise = 0.1",
+    ):
+        text = KEPT.replace("        self.save", f"        {line}\n        self.save")
+        assert "noise_multiplier" in check(text, records=2000, delta=1e-5)[0].asks
