@@ -35,7 +35,7 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
 
     With `path` the meter is kept in a file, and read when training begins.  What the file says is never less than what
     was released: a pass stands in it before its first step, other batches before each.  An epoch that was broken off
-    counts again.
+    counts again.  A training that goes on from a file where no step is left ends without one.
 
     Parameters
     ----------
@@ -67,6 +67,7 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
         self._written: dict[str, object] = {}
         self._private: int | None = None
         self._is_checked = False
+        self._is_over = False
 
     def on_train_begin(self, logs: Foreign = None) -> None:
         """Refuse other steps and batches than are counted, or with less noise; read the file."""
@@ -88,11 +89,14 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
             kept = json.loads(self.path.read_text("utf-8"))
             if kept["steps"] >= self.meter.steps:  # a process that goes back has released more
                 self.meter.load_state_dict(kept)
+            self._is_over = not self.meter.remaining  # Keras asks whether to stop after a step only
         if noise_of is not None:
             refuse_batches_again(self.meter, self.model)
             retrace(self.model)
             warn_of_key(self.model)
         self._is_checked = noise_of is None
+        if self._is_over:
+            self._is_checked, self.model.train_function = True, _without_a_step
 
     def on_epoch_begin(self, epoch: int, logs: Foreign = None) -> None:
         """Tell the meter of the pass."""
@@ -102,6 +106,8 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
 
     def on_train_batch_begin(self, batch: int, logs: Foreign = None) -> None:
         """Record the step, or refuse it."""
+        if self._is_over:
+            return
         self.meter.step()
         if not self.whole_epochs:
             self._write()
@@ -133,3 +139,14 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
             with atomic_output(self.path, overwrite=True) as file:
                 file.write_text(as_json(state), "utf-8")
             self._written = state
+
+    def on_train_end(self, logs: Foreign = None) -> None:
+        """Let the model train again."""
+        if self._is_over:
+            self._is_over = False
+            self.model.make_train_function(force=True)
+
+
+def _without_a_step(*given: Foreign) -> Foreign:
+    """What Keras takes for a step that changes nothing: logs, and with JAX the state as it was."""
+    return ({}, given[0]) if len(given) > 1 else {}

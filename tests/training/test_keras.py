@@ -160,3 +160,15 @@ def test_a_process_that_was_killed_goes_on_from_its_backup(whole_epochs, tmp_pat
     # The epoch that was broken off at its fourth step is taken again; somebody may have seen it, or not.
     steps, much = (30, 3) if whole_epochs else (31, 4)
     assert again.stdout.split("ends ")[1].split() == [str(steps), str(passes(much))]
+
+
+def test_a_training_that_goes_on_where_no_step_is_left_ends_without_one(tmp_path):
+    first, path = model(), tmp_path / "meter.json"
+    fit(first, counting(Meter(**RUN, **BATCHES, stop_at=passes(2)), path))
+    meter, again, backup = Meter(**RUN, **BATCHES, stop_at=passes(2)), model(), tmp_path / "backup"
+    before = [one.copy() for one in again.get_weights()]
+    fit(again, counting(meter, path), keras.callbacks.BackupAndRestore(backup))
+    assert meter.steps == 20
+    assert all((one == other).all() for one, other in zip(before, again.get_weights(), strict=True))
+    fit(again, counting(Meter(**RUN, **BATCHES)), epochs=1)
+    assert any((one != other).any() for one, other in zip(before, again.get_weights(), strict=True))
