@@ -354,6 +354,12 @@ def test_orders_below_1_are_refused():
         FastAccountant(ADD_REMOVE, "rdp", [1.0, 0.5])
 
 
+def test_at_orders_beyond_those_that_are_computed_divergences_are_no_smaller():
+    accountant = FastAccountant(ADD_REMOVE, "rdp", [2.0, 1e12]).compose(dp_event.GaussianDpEvent(4.0))
+    assert accountant.rdp[1] >= 1e12 / 32.0
+    assert np.isfinite(accountant.get_epsilon(1e-5))
+
+
 PARTS = [
     dp_event.GaussianDpEvent(4.0),
     dp_event.PoissonSampledDpEvent(0.02, dp_event.GaussianDpEvent(2.0)),

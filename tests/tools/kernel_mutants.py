@@ -114,10 +114,6 @@ MUTANTS = (
      "fa_cap_low_apart(job, eps, ref) + 0.0 *", SUMS + "few and added"),
     ("line/capped_chernoff.h", "return fa_min(lost < 0.1 ? 1.2 * lost : INFINITY,", "return fa_min(0.0 * lost,",
      SUMS + "few and added"),
-    ("line/mixture_loss.h", "#define FA_MIX_FORGET 50.0", "#define FA_MIX_FORGET 2.0",
-     "kernels/line/groups test_epsilons_of_two_steps"),
-    (READOUT, "d.upper - (log_delta - e->off)", "d.upper - log_delta",
-     "kernels/line/groups test_a_delta_that_may_be_off"),
     ("line/mixture_tail.h", "most = average + sqrt(variance)", "most = 0.5 * average", SUMS + "group and not added"),
     ("line/mixture_tail.h", "return fa_min(2.0 * exp(size), FA_CAP_LONGER * first / (s->h * fall));", "return 0.0;",
      SUMS + "added and group"),
@@ -303,6 +299,10 @@ MUTANTS = (
     (STEP, "r.lower = d > slip ? log(d - slip) : -INFINITY;", "r.lower = d > slip ? log(d) : -INFINITY;", TWO_MASSES),
 )
 BUILT = (
+    ("line/mixture_loss.h", "#define FA_MIX_FORGET 50.0", "#define FA_MIX_FORGET 2.0",
+     "kernels/line/groups test_epsilons_of_two_steps"),
+    (READOUT, "d.upper - (log_delta - e->off)", "d.upper - log_delta",
+     "kernels/line/groups test_a_delta_that_may_be_off"),
     ("renyi/cells.h", "cells->steps[(begin + (i < n ? i : 0)) * cells->stride]", "cells->steps[begin * cells->stride]",
      "kernels/renyi/shared_orders test_a_cell_of"),
     ("exact/blocks.h", "out->upper[i] = top[quantity];", "out->upper[i] = 0.0;",

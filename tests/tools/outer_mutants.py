@@ -239,6 +239,8 @@ MUTANTS = (
      "cli/jobs test_a_sentence_on"),
     ("cli/scripts.py", 'f"at most {digits_up(upper)}"', 'f"at most {digits_down(upper)}"',
      "cli/rounding test_shown_numbers"),
+    ("compat/jobs.py", "lambda one: (one.epsilon, 0.0)", "lambda one: (0.5 * one.epsilon, 0.0)",
+     "compat/jobs test_guarantees_are_events"),
     ("compat/dp_sampling.py", "+ math.log(2.0) + (ORDERS - 1.0) * own", "+ (ORDERS - 1.0) * own",
      "compat/dp_sampling test_the_bound_is_the"),
     ("conformance/judge.py", "if found < case.low * (1 - ROUNDING):", "if found < case.low / 2:",
