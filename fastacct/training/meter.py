@@ -242,6 +242,7 @@ class Meter:
             raise BudgetExceededError(f"the sampler draws {live.most} batches, and no more; nothing was recorded")
         if units > self._fitting():
             words = "1 more step" if more == 1 else f"{more} more steps"
+            words = "the next pass over the loader" if live.is_pass else words
             would = f"{self._epsilon_of(units):.6g}"
             raise BudgetExceededError(
                 f"{words} would spend epsilon {would}, above stop_at = {self.stop_at!r}; nothing was recorded"
