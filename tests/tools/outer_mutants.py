@@ -33,7 +33,7 @@ MUTANTS = (
      "verbs/sensitivity test_roundings"),
     ("compat/dp_events.py", "(1 - 4e-16) / event.noise_parameter", "1 / event.noise_parameter",
      "compat/dp_events test_noise_of_a"),
-    ("compat/dp_events.py", "        sampled.decompose(neighbors)", "        pass",
+    ("compat/dp_events.py", "found.blocks[0][0].decompose(neighbors)", "pass",
      "compat/dp_events test_samples_of_the_nodes"),
     ("compat/dp_events.py", "p) / p) * (1 + 1e-15)", "p) / p)", "compat/dp_events test_epsilon_of_a_randomised"),
     ("compat/dp_events.py", "** 2 * (1 + 1e-15)", "** 2", "compat/dp_events test_rho_of_a_discrete"),
