@@ -1,4 +1,4 @@
-"""What a meter is given: the noise of several releases, and a loader, which must stay as it was."""
+"""What a meter is given: the noise of several releases, and a loader, which must stay as it was and draw as counted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastacct.core.inputs import Domain, as_number
+from fastacct.loaders.seen import Seen
 
 _ANY: Final = Domain(0.0, math.inf)
 _PARTS: Final = ("batch_sampler", "sampler")
@@ -47,3 +48,20 @@ def together(noise: float | Sequence[float]) -> float:
     if len(each) == 1 or least in (0.0, math.inf):
         return least
     return least / math.sqrt(math.fsum((least / one) ** 2 for one in each)) * (1.0 - 2.0**-49)
+
+
+def refuse_other_draws(given: Seen, counted: Seen) -> None:
+    """ValueError where batches are drawn otherwise than they are counted, or at a higher rate."""
+    for name, usual in (("sampling", "poisson"), ("sample_rate", None), ("batch_size", None), ("records", None)):
+        drawn, known = given.run.get(name, usual), counted.run.get(name, usual)
+        if name == "sample_rate" and known is None and {"records", "batch_size"} <= counted.run.keys():
+            known = counted.run["batch_size"] / counted.run["records"]
+        if drawn is None or known is None or drawn == known:
+            continue
+        if name == "sample_rate" and drawn < known and given.run.keys() == {"sample_rate"} and not counted.is_pass:
+            continue  # more is counted than Poisson samples cost
+        raise ValueError(
+            f"this loader draws {name} = {drawn!r}, and the meter counts {known!r}: train on the loader that the meter "
+            "was given (a Trainer of Hugging Face on what its get_train_dataloader() returns), or give the meter this "
+            "one"
+        )

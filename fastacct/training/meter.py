@@ -14,7 +14,7 @@ from fastacct.accountants.batching import SAMPLINGS
 from fastacct.accountants.question import Job, as_process
 from fastacct.accountants.run import Parameters, as_delta, parameters, process_of
 from fastacct.core.inputs import Domain, Floats, as_choice, as_number, unwrap
-from fastacct.core.rounding import as_written, rate_of_float32
+from fastacct.core.rounding import as_written
 from fastacct.core.words import hinting
 from fastacct.dpsgd import epsilon as epsilon_of_run
 from fastacct.epsilon import epsilon
@@ -24,7 +24,7 @@ from fastacct.loaders.objects import accumulated, seen
 from fastacct.loaders.seen import Seen
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.training.given import together, whole
+from fastacct.training.given import refuse_other_draws, together, whole
 
 _VERSION: Final = 1  # of the state
 _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
@@ -281,24 +281,16 @@ class Meter:
         """
         mine = self._drawn
         try:
-            given = accumulated(seen(loader), mine.batches, self)
+            given = loader if isinstance(loader, Seen) else accumulated(seen(loader), mine.batches, self)
         except ValueError:
             if self._loader is None:
                 return
             raise
         if self._loader is None:
             proved(given, self._asked.get("neighbors", "add_remove"))
-        for name, usual in (("sampling", "poisson"), ("sample_rate", None), ("batch_size", None), ("records", None)):
-            drawn, counted = given.run.get(name, usual), mine.run.get(name, usual)
-            known = {counted, rate_of_float32(counted) if name == "sample_rate" and counted else counted}
-            if drawn is not None and counted is not None and drawn not in known:
-                raise ValueError(
-                    f"this loader draws {name} = {drawn!r}, and the meter counts {counted!r}: train on the loader that "
-                    "the meter was given (a Trainer of Hugging Face on what its get_train_dataloader() returns), or "
-                    "give the meter this one"
-                )
+        refuse_other_draws(given, mine)
         proved(given, self._asked.get("neighbors", "add_remove"))
-        if mine.is_pass and given.length != mine.length:
+        if mine.is_pass and given.length not in (0, mine.length):
             raise ValueError(f"this loader has {given.length} steps a pass, and the meter counts {mine.length}")
 
     def state_dict(self) -> dict[str, Any]:
