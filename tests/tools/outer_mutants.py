@@ -251,6 +251,8 @@ MUTANTS = (
      "verbs/loader_keywords test_the_last_batches"),
     ("loaders/seen.py", '"batch_size": min(size, records)}', '"batch_size": min(size, records) // 2}',
      "verbs/loader_keywords test_batches_of_a_pass"),
+    ("training/fits.py", "if is_unknown and not bool(drawn.get_next_as_optional().has_value()):", "if is_unknown:",
+     "training/fits test_a_step_that_is_told"),
     ("loaders/keywords.py", "if live.notes and not live.is_pass:", "if False:",
      "verbs/loader_keywords test_samples_from_a_seed"),
     ("loaders/seen.py", "if generator is not None or seed >= 2**32:", "if True:",

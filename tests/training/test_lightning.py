@@ -239,7 +239,9 @@ def test_poisson_batches_of_the_script_s_seed_are_warned_of_and_of_a_secret_one_
     for generator in (None, secret_generator()):
         data = data_loader.DPDataLoader.from_data_loader(loader(), generator=generator)
         recwarn.clear()
-        trainer(tmp_path, MeterCallback(meter := Meter(**run, sample_rate=-(-(2**24) // 10) / 2**24))).fit(Private(), data)
+        trainer(tmp_path, MeterCallback(meter := Meter(**run, sample_rate=-(-(2**24) // 10) / 2**24))).fit(
+            Private(), data
+        )
         assert meter.steps == 30
         found = [str(one.message) for one in recwarn if "batches may be known" in str(one.message)]
         assert [one for one in found if "own generator, whose seed is 7:" not in one] == []
