@@ -8,8 +8,8 @@ import pytest
 
 import fastacct as fa
 
-for library in ("tensorflow", "keras"):
-    pytest.importorskip(library, reason=f"{library} is not installed")
+pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+pytest.importorskip("keras", reason="Keras is not installed")
 
 
 UNKNOWN = """
