@@ -1,6 +1,6 @@
 """One training run under every sampler: what fastacct says, and what other libraries print for it.
 
-python bench/samplers.py measure opacus   # in an environment of that library alone: adds its numbers to samplers.json
+python bench/samplers.py measure "opacus PRV"  # in an environment of that library alone: adds its numbers to the JSON
 python -m bench.samplers                  # the table of docs/samplers.md and its picture
 python -m bench.samplers --check          # whether the table is what the code and samplers.json say
 """
@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parent.parent
 KEPT: Final = Path(__file__).with_suffix(".json")
 MARK: Final = "<!-- made by python -m bench.samplers -->"
 NOISE: Final = 1.0408
-COLORS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+COLORS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#999933")
 """Of other libraries; told apart without seeing red and green (Okabe, Ito 2008)."""
 RUN: Final[dict[str, Any]] = {"records": 50_000, "batch_size": 512, "epochs": 30, "delta": 1e-5}
 
@@ -45,11 +45,15 @@ SIZES: Final = (
 JAX: Final = "jp.DpsgdTrainingAccountant(jp.PldAccountantConfig()).compute_epsilon(steps, jp.DpParams(\
 noise_multipliers=sigma, num_samples=n, delta=delta, batch_size=b{}))"
 PEERS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
-    "opacus": (
-        "opacus",
-        "from opacus.accountants import RDPAccountant\na = RDPAccountant()\na.history = [(sigma, 1 / t, t * epochs)]\n",
-        {"poisson": "a.get_epsilon(delta)", "shuffled": "a.get_epsilon(delta)"},
-    ),
+    **{
+        f"opacus {kind}": (
+            "opacus",
+            f"from opacus.accountants import {kind}Accountant\na = {kind}Accountant()\n"
+            "a.history = [(sigma, 1 / t, t * epochs)]\n",
+            {"poisson": "a.get_epsilon(delta)", "shuffled": "a.get_epsilon(delta)"},
+        )
+        for kind in ("PRV", "RDP")
+    },
     "dp_accounting": (
         "dp-accounting",
         "from dp_accounting import NeighboringRelation as N, dp_event as ev, pld, rdp\n"
@@ -120,7 +124,10 @@ PEERS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
         },
     ),
 }
-"""Name of the package, what comes first, and an expression for each row: epsilon, or both ends."""
+"""Name of the package, what comes first, and an expression for each row: epsilon, or both ends.
+
+A name has the accountant behind it where the library has several that print a number here.
+"""
 
 
 def measure(library: str) -> dict[str, Any]:
@@ -163,7 +170,9 @@ def table() -> str:
     for key, batches, record, _ in ROWS:
         others = [f"{name} {shown(one['rows'][key]['epsilon'])}" for name, one in peers.items() if key in one["rows"]]
         lines.append(f"| {batches} | {record} | {shown(mine[key])} | {', '.join(others) or 'none'} |")
-    versions = ", ".join(f"{name} {one['version']}" for name, one in peers.items())
+    versions = ", ".join(
+        f"{name} {version}" for name, version in {n.split()[0]: p["version"] for n, p in peers.items()}.items()
+    )
     return "\n".join([*lines, "", f"Versions: {versions}."])
 
 
@@ -188,7 +197,7 @@ def picture() -> Any:
             for end in (end if isinstance(end, list) else [end])
             if end is not None
         ]
-        axis.plot(*zip(*at, strict=True), ls="", marker="ovs^D*P"[i], color=COLORS[i], ms=6.5, label=name, zorder=3)
+        axis.plot(*zip(*at, strict=True), ls="", marker="ohvs^D*P"[i], color=COLORS[i], ms=6.5, label=name, zorder=3)
     axis.plot([], [], color="black", lw=5.0, marker="o", ms=5.0, label="fastacct")
     axis.set_yticks(range(len(rows)), [f"{batches}, {record}" for _, batches, record, _ in rows], fontsize=SMALL)
     axis.set_xscale("log")

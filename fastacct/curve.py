@@ -21,7 +21,7 @@ from fastacct.core.html import table
 from fastacct.core.inputs import Cells, as_choice
 from fastacct.core.record import Compared
 from fastacct.core.relations import ALL, Relation
-from fastacct.core.words import hinting, written_out
+from fastacct.core.words import hinting, told_names, written_out
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.epsilon import log_delta_bounds
 from fastacct.mechanisms.algebra import Mechanism
@@ -290,6 +290,7 @@ def tradeoff_curve(
 written_out(runs.Run.__annotations__, (privacy_curve, tradeoff_curve))
 
 
+@told_names
 def accuracy_curve(
     mechanism: Callable[[float], Mechanism],
     noise: ArrayLike,
@@ -318,6 +319,7 @@ def accuracy_curve(
     return AccuracyCurve(noises, np.array(errors), np.array(epsilons), beta, delta)
 
 
+@told_names
 def write_csv(
     curves: Sequence[PrivacyCurve | TradeoffCurve], path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> Path:

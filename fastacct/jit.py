@@ -21,6 +21,7 @@ from functools import lru_cache
 
 from fastacct.core.extras import import_extra
 from fastacct.core.relations import ALL, SAMPLED, Relation
+from fastacct.core.words import told_names
 from fastacct.mechanisms.compiled.code import Function
 from fastacct.mechanisms.compiled.mechanism import Compiled
 from fastacct_ext import _kernels
@@ -30,6 +31,7 @@ __all__ = ["Compiled", "dpsgd_delta", "dpsgd_epsilon", "dpsgd_rdp", "mechanism"]
 Kernel = Callable[[float, float, float, float], float]
 
 
+@told_names
 def mechanism(
     *,
     log_density_p: Function,
@@ -107,6 +109,7 @@ def _kernel(name: str) -> Kernel:
     return ctypes.CFUNCTYPE(*[ctypes.c_double] * 5)(address)
 
 
+@told_names
 def dpsgd_epsilon() -> Kernel:
     """The function (noise_multiplier, sample_rate, steps, delta) -> epsilon for use in `@numba.njit` code.
 
@@ -130,6 +133,7 @@ def dpsgd_epsilon() -> Kernel:
     return _kernel("dpsgd_epsilon")
 
 
+@told_names
 def dpsgd_delta() -> Kernel:
     """The function (noise_multiplier, sample_rate, steps, epsilon) -> delta for use in `@numba.njit` code.
 
@@ -142,6 +146,7 @@ def dpsgd_delta() -> Kernel:
     return _kernel("dpsgd_delta")
 
 
+@told_names
 def dpsgd_rdp() -> Kernel:
     """The function (noise_multiplier, sample_rate, steps, order) -> Rényi divergence for use in `@numba.njit` code.
 

@@ -29,6 +29,7 @@ _NORMS: Final[tuple[Norm, ...]] = ("l1", "l2", "linf")
 _ANY: Final = Domain(-1e300, 1e300)
 
 
+@told_names
 def count(*, neighbors: Relation = "add_remove") -> float:
     """Of the number of records with a property: 1 under every relation.
 

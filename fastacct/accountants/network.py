@@ -7,6 +7,7 @@ from typing import NamedTuple
 from fastacct.accountants.question import answer
 from fastacct.core.inputs import UNIT, as_number
 from fastacct.core.relations import Relation
+from fastacct.core.words import told_names
 from fastacct.mechanisms.algebra import Mechanism
 
 
@@ -32,6 +33,7 @@ class NetworkGain(NamedTuple):
         return 1.0 if self.local == self.network else self.local / self.network if self.network else float("inf")
 
 
+@told_names
 def network_gain(mechanism: Mechanism, *, delta: float, neighbors: Relation | None = None) -> NetworkGain:
     """Epsilon for one participant of a decentralised mechanism, beside that for an observer of every message.
 

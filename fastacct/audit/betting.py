@@ -12,6 +12,7 @@ from fastacct.audit.shared import as_confidence, at_each, largest_refuted
 from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Floats, Reals, as_common
 from fastacct.core.record import Record
 from fastacct.core.relations import DIRECTIONS, Relation, as_relation
+from fastacct.core.words import told_names
 from fastacct.epsilon import epsilon as epsilon_of
 
 _STAKES: Final = np.geomspace(1e-6, 0.95, 36)
@@ -109,6 +110,7 @@ class Sequential(Record):
         return float(np.max(wealth)) >= 1.0 / (1.0 - self.confidence)
 
 
+@told_names
 def sequential(members: object, others: object, *, confidence: float = 0.95) -> Sequential:
     """An audit that may stop whenever it has shown enough: pairs of runs, one with the record and one without it.
 

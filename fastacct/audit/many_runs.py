@@ -14,6 +14,7 @@ from fastacct.core.inputs import Cells, Floats, Reals, as_number
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
 from fastacct.core.relations import DIRECTIONS, Relation, as_relation
+from fastacct.core.words import told_names
 from fastacct.tradeoff import tpr_at_fpr
 
 
@@ -136,6 +137,7 @@ class Scores(Record):
         return members, [(other_high, 1.0 - low), (other_low, 1.0 - high)]
 
 
+@told_names
 def scores(members: Reals, others: Reals, *, confidence: float = 0.95) -> Scores:
     """An audit by many runs: what scores of runs with a record, and of runs without it, show of the privacy of a run.
 

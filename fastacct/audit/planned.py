@@ -14,6 +14,7 @@ from fastacct.core.inputs import Cells, Reals, as_cells, as_number
 from fastacct.core.record import Record
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.rounding import digits_down, digits_up
+from fastacct.core.words import told_names
 from fastacct.epsilon import epsilon as epsilon_of
 from fastacct.tradeoff import tpr_at_fpr
 
@@ -77,6 +78,7 @@ class Comparison(Record):
         return f"proved: epsilon at most {digits_up(self.proved, 3)}; shown: at least {shown} ({share} %); {end}"
 
 
+@told_names
 def plan(
     job: Job,
     canaries: Reals = (100, 1000, 10_000, 100_000),
@@ -136,6 +138,7 @@ def plan(
     return Plan(numbers, shown, best, float(proved), at)
 
 
+@told_names
 def compare(audit: Audit, job: Job, *, delta: float, neighbors: Relation = "add_remove") -> Comparison:
     """What an audit shows beside what is proved of a job: the line of a report.
 

@@ -23,6 +23,7 @@ from fastacct.audit.shared import (
 from fastacct.core.inputs import NONNEGATIVE, Domain, Floats, Reals, as_cells, as_choice, as_number
 from fastacct.core.record import Record
 from fastacct.core.relations import Relation
+from fastacct.core.words import told_names
 
 Drawn = Literal["independent", "fixed_half"]
 
@@ -158,6 +159,7 @@ def _chance(canaries: int, guesses: int, right: int, epsilon: float, delta: floa
     return float(min(1.0, at_least[right] + 2.0 * canaries * delta * max(0.0, float(np.max(steps)))))
 
 
+@told_names
 def one_run(
     canaries: int,
     guesses: Reals,
@@ -229,6 +231,7 @@ def one_run(
     return OneRun(int(m), numbers, hits, as_confidence(confidence))
 
 
+@told_names
 def count_guesses(
     scores: Reals, included: object, guesses: Reals, *, drawn: Drawn | None = None
 ) -> tuple[Floats, Floats]:

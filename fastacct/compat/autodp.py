@@ -47,6 +47,21 @@ class _OneWay(str):
         return super().__ne__(other)
 
 
+class _OneWayEpsilon(float):
+    """Epsilon of one direction, which autodp's `Composition` would multiply, and call that of both."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+
+    def __rmul__(self, other: object) -> float:
+        raise ValueError(
+            "Composition calls divergences of one direction those of both: compose the job, such as "
+            "FastMechanism(job * 2, 'remove'), or wrap the jobs with neighbors='add_remove'"
+        )
+
+    __mul__ = __rmul__
+
+
 class FastMechanism(autodp_core.Mechanism):  # type: ignore[misc]
     """A mechanism of autodp that answers with the certified bounds of a fastacct job.
 
@@ -80,7 +95,8 @@ class FastMechanism(autodp_core.Mechanism):  # type: ignore[misc]
         self.job, self.neighbors = job, neighbors
         self.name, self.params = repr(job) if name is None else name, {"job": job}
         word, self.replace_one = _NEIGHBORS[neighbors], neighbors == "replace_one"
-        self.neighboring = _OneWay(word) if neighbors in ("add", "remove") else word
+        is_one_way = neighbors in ("add", "remove")
+        self.neighboring = _OneWay(word) if is_one_way else word
         has_divergence = math.isfinite(self._divergence(2.0))
         lost = 0.0 if has_divergence else float(fa.delta(job, epsilon=_FAR, neighbors=neighbors))
         self.propagate_updates(self._divergence, "RDP")
@@ -88,6 +104,8 @@ class FastMechanism(autodp_core.Mechanism):  # type: ignore[misc]
         # What autodp converts between these is not certified: the job itself answers.
         self.RenyiDP, self.approxDP, self.approx_delta = self._divergence, self._epsilon, self._delta
         self.fDP, self.eps_pureDP = self._false_negatives, self._epsilon(0.0)
+        if is_one_way:
+            self.eps_pureDP = _OneWayEpsilon(self.eps_pureDP)
         self.updated = True
 
     def _epsilon(self, delta: Any, estimated_eps: Any = None) -> Any:

@@ -72,6 +72,13 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
         self._first: tuple[Any, ...] = ()
         """The only block so far, until a process is asked for: a calibration has one event an accountant."""
 
+    def supports(self, event: Any) -> bool:
+        """Whether `compose` takes the event; False also where a parameter of it is out of range."""
+        try:
+            return bool(super().supports(event))
+        except (TypeError, ValueError):
+            return False
+
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         try:
             job = times(job_of(event, self._neighbors), count)

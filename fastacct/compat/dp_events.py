@@ -159,7 +159,10 @@ def _sampled(event: Any, neighbors: Any) -> Job:
         return EXPOSED
     whole = job.blocks[0][0] if len(job.blocks) == 1 and job.blocks[0][1] == 1 else job.process
     try:
-        return _one(event, whole.poisson(rate), neighbors)
+        sampled = whole.poisson(rate)
+        found = _one(event, sampled, neighbors)
+        sampled.decompose(neighbors)  # refuses several releases, such as the nodes of a tree
+        return found
     except ValueError as error:
         raise RefusedError(event, str(error)) from None
 

@@ -16,10 +16,10 @@ __all__ = ["NOT_POISSON", "Passes", "Step", "drawn_rate", "passes_in", "plain", 
 __all__ += ["poisson_rate", "refuse_untold", "take_back"]
 
 NOT_POISSON: Final = (
-    "the data loader does not draw Poisson samples (poisson_sampling=False): each pass over it counts as one release "
-    "of all records, where a record is zeroed out. The epsilon of Poisson samples does not hold for these batches; "
-    'theirs is larger, unless there is very little noise. fa.dpsgd.epsilon_bounds(..., sampling="shuffled", '
-    'neighbors="zero_out") has the lower end, too'
+    "poisson_sampling=False: your data loader draws the batches, and they are no Poisson samples. The epsilon of "
+    "Poisson samples does not hold for them. get_epsilon gives what is proved for every order of the records: each "
+    "pass over the loader counts as one release of all of them, and a record is zeroed out. The lower end, below which "
+    'the truth is not, is that of fa.dpsgd.epsilon_bounds(..., sampling="shuffled", neighbors="zero_out")'
 )
 
 _PASSES: Final = ("SequentialSampler", "RandomSampler", "DistributedSampler")

@@ -13,6 +13,7 @@ import numpy as np
 
 import fastacct as fa
 from fastacct.core.extras import import_extra
+from fastacct.core.rounding import rate_of_float32
 
 riskcal: Any = import_extra("riskcal", "riskcal")
 
@@ -166,7 +167,7 @@ class FastAccountant(riskcal.accountants.CTDAccountant):  # type: ignore[misc]
         return to_dp_accounting(self.process, spacing=grid_step)
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-        """A function that records each step of an optimizer of Opacus.
+        """A function that records each step of an optimizer of Opacus, at the rate that its loader draws with.
 
         Raises
         ------
@@ -181,7 +182,8 @@ class FastAccountant(riskcal.accountants.CTDAccountant):  # type: ignore[misc]
         def record(optimizer: Any) -> None:
             if optimizer.accumulated_iterations != 1:
                 raise ValueError(f"a step on {optimizer.accumulated_iterations} batches: {_REFUSED}")
-            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
+            drawn = rate_of_float32(sample_rate)  # as Opacus' loader draws
+            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=drawn)
 
         return record
 

@@ -46,7 +46,12 @@ def both_ways(relation: Relation) -> Relation:
 def refuse(what: object, relation: Relation, supported: tuple[Relation, ...]) -> ValueError:
     """The error for a relation that is not supported."""
     listed = ", ".join(f"{relation!r} ({RELATIONS[relation]})" for relation in supported)
-    return ValueError(f"neighbors = {relation!r} is not supported by {what!r}; supported: {listed}")
+    public = (
+        "the sizes of its batches are public, so that no record comes or goes: take 'zero_out' to compare with Poisson"
+    )
+    public = f"; {public} batches and papers, 'replace_one' to hide which of two values a record has"
+    which = public if supported == ("zero_out", "replace_one") else ""
+    return ValueError(f"neighbors = {relation!r} is not supported by {what!r}; supported: {listed}{which}")
 
 
 class Replaced(float):

@@ -41,7 +41,7 @@ def _table() -> dict[str, dict[str, list[str]]]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint to append to a refusal; empty where no known name is near.  words.toml has what others call it."""
-    hint = next(_hints(word, [name for name in known if name != word]), "")
+    hint = next(_hints(word, [name for name in known if name != word and name[:1] != "_"]), "")
     return f" ({hint})" if hint else ""
 
 
@@ -73,7 +73,7 @@ def _hints(word: str, names: list[str]) -> Iterator[str]:
     """What others call one of these names, what to do instead, and names that are nearly so, of its parts too."""
     table = _table()
     yield from (f"did you mean {name!r}?" for name in _ours(word.casefold(), names))
-    yield from (cure for cure, words in table["instead"].items() if word in words)
+    yield from _cured((cure for cure, words in table["instead"].items() if word in words), names)
     yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.85))
     yield from _within(word, names)
     yield from (f"did you mean {name!r}?" for name in _near(word, names, alike=0.8 if word[:1].isupper() else 0.65))
@@ -82,13 +82,24 @@ def _hints(word: str, names: list[str]) -> Iterator[str]:
         yield from _hints(rest, names)
 
 
+def _cured(cures: Iterable[str], names: list[str]) -> Iterator[str]:
+    """What to do instead, unless it is a method that these names have not; a function that they have by its name."""
+    for cure in cures:
+        of = re.match(r"(write fastacct\.)?(?!print|dir|help)(\w+)\((?!fastacct)", cure)
+        if of and of[1] and of[2] in names and "Gaussian" not in names:
+            yield f"did you mean {of[2]!r}?"
+        elif of is None or of[1] or of[2] in names:
+            yield cure
+
+
 def _within(word: str, names: list[str]) -> Iterator[str]:
     """Hints at a name of the same words, and at the longest part of them that is known."""
     parts = _parts(word)
     if len(parts) > 1:
         yield from (f"did you mean {name!r}?" for name in names if {*_parts(name)} == {*parts})
     for size in range(len(parts), 0, -1):
-        for begin in range(len(parts) - size + 1):
+        begins = range(len(parts) - size + 1)
+        for begin in begins if size > 1 else begins[::-1]:  # what a name is stands at its end: attack_advantage
             yield from _of_part(parts[begin : begin + size], names, is_whole=size == len(parts))
 
 
@@ -99,7 +110,7 @@ def _of_part(parts: list[str], names: list[str], *, is_whole: bool) -> Iterator[
         return
     yield from (f"did you mean {name!r}?" for name in _named_so(part, names))
     if is_whole or len(parts) > 1 or part not in table["before"]["a whole"]:
-        yield from _saying(part, "instead")
+        yield from _cured(_saying(part, "instead"), names)
 
 
 def _named_so(part: str, names: list[str]) -> Iterator[str]:
@@ -131,7 +142,9 @@ def _ours(folded: str, names: list[str]) -> Iterator[str]:
 def _near(word: str, names: list[str], alike: float) -> Iterator[str]:
     import difflib
 
-    yield from (name for name in names if name.casefold() == word.casefold())
+    folded = word.casefold()
+    yield from (name for name in names if name.casefold() == folded)
+    yield from (name for name in names if len(word) > 4 and name.casefold().startswith(folded))
     yield from difflib.get_close_matches(word, [name for name in names if not name.startswith("_")], cutoff=alike)
 
 
@@ -157,7 +170,7 @@ def shows_names(module: ModuleType) -> None:
         return
 
     def unknown(name: str) -> object:
-        hint = "" if name.startswith("_") else did_you_mean(name, names)
+        hint = "" if name.startswith("_") else did_you_mean(name, names) or _those(names)
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{hint}")
 
     if type(module) is ModuleType:
@@ -172,9 +185,10 @@ def hinting(hints: Mapping[str, str]) -> Callable[[object, str], object]:
     """A method `__getattr__` that says what to write instead of a name that an object does not have."""
 
     def unknown(self: object, name: str) -> object:
-        of_a_part = (hints[part] for part in (name, *_parts(name)) if part in hints)
-        others = "" if name.startswith("_") else did_you_mean(name, dir(self))
-        hint = f" ({hints[name]})" if name in hints else others or "".join(f" ({one})" for one in islice(of_a_part, 1))
+        public = [] if name.startswith("_") else dir(self)
+        parts = (f" ({hints[part]})" for part in (name, *_parts(name)) if part in hints)
+        whole = f" ({hints[name]})" if name in hints else ""
+        hint = next(filter(None, chain([whole, did_you_mean(name, public)], islice(parts, 1), [_those(public)])), "")
         kind = next(base.__name__ for base in type(self).__mro__ if not base.__name__.startswith("_"))
         raise AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
 
@@ -219,7 +233,9 @@ def as_usual(error: TypeError) -> TypeError:
 def too_many(name: str, places: int, names: Iterable[str], beside: str = "") -> TypeError:
     """What says that arguments were given without names which have one."""
     many = f"{places or 'no'} argument{'s' * (places != 1)}"
-    return TypeError(f"{name} takes {many} without names; their names: {', '.join(names)}{beside}")
+    named, usual = [*names], _table()["given"]
+    beside = beside or next((f" (as {' '.join(usual[one])})" for one in named if one in usual), "")
+    return TypeError(f"{name} takes {many} without names; their names: {', '.join(named)}{beside}")
 
 
 def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], targets: tuple[str, ...] = ()) -> None:
@@ -231,7 +247,24 @@ def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object], tar
 def unknown_named(unknown: Iterable[str], known: Iterable[str]) -> str:
     """Names that are not known, and behind them what was probably meant."""
     known = [*known]
-    return by_cure((repr(name), did_you_mean(name, known)) for name in unknown)
+    cures = [(repr(name), _keyword_meant(name, known) or did_you_mean(name, known)) for name in unknown]
+    return by_cure(cures) + ("" if all(cure for _, cure in cures) else _those(known))
+
+
+def _those(names: Iterable[str]) -> str:
+    """The names that there are, where none was meant and they are few."""
+    shown = [name for name in names if name[:1] != "_"]
+    return f" (there are {', '.join(shown)})" if 0 < len(shown) <= 24 else ""
+
+
+def _keyword_meant(word: str, known: list[str]) -> str:
+    """A keyword and its value, where another library has a keyword for this value."""
+    for told, words in _table()["keyword"].items():
+        name = told.partition("=")[0]
+        plain = word.removeprefix("with_").removeprefix("is_").removeprefix("use_")
+        if plain in words and name in known and next(_ours(word, known), name) == name:
+            return f" (write {told.format(plain)})"
+    return ""
 
 
 def by_cure(told: Iterable[tuple[str, str]]) -> str:

@@ -62,7 +62,12 @@ def accumulated(live: Seen, batches: int, of: object) -> Seen:
             run["batch_size"] = min(run["batch_size"] * batches, run["records"])
         return live._replace(run=run, length=-(-live.length // batches), batches=batches)
     if not SAMPLERS[live.run.get("sampling", "poisson")].adds_up:
-        raise refusal(of, f"steps on the gradients of {batches} of its batches; .poisson(q, draws=) takes Poisson ones")
+        steps = f"steps on the gradients of {batches} of its batches; .poisson(q, draws=) takes Poisson ones"
+        if of is None:
+            raise ValueError(
+                f"accumulate = {batches}: nothing is known of sampling = {live.run['sampling']!r} and {steps}"
+            )
+        raise refusal(of, steps)
     run = live.run | {"batch_size": live.run["batch_size"] * batches}
     return live._replace(run=run, length=-(-live.length // batches), batches=batches)
 
@@ -111,7 +116,9 @@ def _grain(data: Foreign) -> Seen:
     found = (shuffled if is_shuffled else in_order)({}, records, size)
     run = found.run | ({} if settings["reseed_each_epoch"] or not is_shuffled else {"bins": "persistent"})
     notes = of_seed(order._seed) if is_shuffled else ()
-    return found._replace(loader="grain", settings=settings, run=run, length=len(data), notes=notes)
+    return found._replace(
+        loader="grain", settings=settings, run=run, length=len(data), notes=notes, repeats=is_repeated
+    )
 
 
 def _grain_sampler(sampler: Foreign) -> Seen:

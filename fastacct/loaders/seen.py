@@ -56,6 +56,8 @@ class Seen(NamedTuple):
     per: int = 1
     is_pass: bool = False
     """Whether a unit is a pass over the loader, which may be left before its end."""
+    repeats: bool = False
+    """Whether passes come one after another."""
     share: float = 1.0
     """The noise counts as so much of it."""
     most: float = math.inf

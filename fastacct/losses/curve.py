@@ -36,7 +36,7 @@ class _Half(NamedTuple):
         return np.asarray(self.height[k] + (self.height[k + 1] - self.height[k]) * np.minimum(share, 1.0))
 
 
-def of_deltas(deltas: Deltas, points: int = 8192, least: float = 1e-26) -> Apart:
+def of_deltas(deltas: Deltas, points: int = 24576, least: float = 1e-26) -> Apart:
     """The pair with these deltas, from above and from below, by so many points of both sides together.
 
     Beyond where delta is the least one a loss is infinite from above, and nothing from below.
@@ -58,15 +58,16 @@ def of_deltas(deltas: Deltas, points: int = 8192, least: float = 1e-26) -> Apart
 def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]:
     """Epsilons from 0 on, of each direction, as dense as a power of delta: samples of any rate, composed any number of
     times, look everywhere.  Fewer where deltas are not known well: there it costs much to know them little better."""
-    found = {}
+    found, is_rough = {}, False
     for direction in DIRECTIONS["add_remove"]:
         end = _first_below(deltas, direction, least)
         rough = end * np.union1d(np.geomspace(1e-6, 1.0, 48), np.linspace(0.0, 1.0, 24))
         low, high = _falling(*deltas(direction, rough))
+        is_rough |= bool(np.median(high - low) > 1e-9 * np.median(high))
         weight = 0.12 * np.log(np.maximum(high, least)) - 3.0 * (high - low > 1e-7 * high)
         dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, weight))
         found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
-    whole = sum(float(count[-1]) for _, count in found.values())
+    whole = sum(float(count[-1]) for _, count in found.values()) * (1 + 2 * is_rough)
     return {
         direction: np.interp(np.linspace(0.0, count[-1], 32 + round(points * float(count[-1]) / whole)), count, fine)
         for direction, (fine, count) in found.items()
@@ -134,7 +135,7 @@ def _pair(
     points: list[tuple[Cells, Cells]], known: dict[Direction, tuple[Cells, Cells, Cells]], *, is_upper: bool
 ) -> Pair:
     """The pair whose curve has these corners, scaled by what rounding may have taken off or added."""
-    halves, factor, pad = [], 1.0, 4e-12  # for the rounding of sums of so many masses
+    halves, factor, pad = [], 1.0, 1.2e-11  # for the rounding of sums of so many masses
     for (loss, height), (epsilon, low, _) in zip(points, known.values(), strict=True):
         half = _half(loss, height)
         more = np.cumsum(half.mass[:0:-1])[::-1] * np.exp(half.loss[:-1]) * np.expm1(np.diff(half.loss))
@@ -153,7 +154,7 @@ def _pair(
     often, other = rare * np.exp(right.loss[1:]), back * np.exp(left.loss[:0:-1])
     infinite, never = factor * float(right.height[-1]), factor * float(left.height[-1])
     rest = 1.0 - math.fsum([infinite, *often, *back])
-    if not rest > 1e-6:  # it has to be so much more than rounding
+    if not rest > 1e-8:  # it has to be so much more than rounding
         raise OutOfReachError("too little of a loss is next to 0")
     loss = np.concatenate([-left.loss[:0:-1], [0.0], right.loss[1:]])
     p, q = np.concatenate([back, [rest], often]), np.concatenate([other, [rest], rare])

@@ -160,7 +160,7 @@ OF_A_JOB: Final = {
     **dict.fromkeys(("sample", "subsample", "amplify"), "write .poisson(sample_rate); other samplers are methods, too"),
     **dict.fromkeys(
         ("noise_multiplier", "sample_rate", "steps", "mechanisms", "items", "keys", "values"),
-        "a job's blocks are {mechanism: count}",
+        "a job's blocks are {mechanism: count}; more of it is job * count",
     ),
     "plot": "write fastacct.plot.tradeoff(job)",
     **dict.fromkeys(("save", "to_json", "to_dict"), "write fastacct.guarantee(job, delta=...).save(path)"),
@@ -198,7 +198,8 @@ class Value(Composed, Compared):
     """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
 
     def _unknown(self, names: list[str]) -> str:
-        return unknown_named(names, self.__dataclass_fields__)
+        told = unknown_named(names, self.__dataclass_fields__)
+        return told.replace("(fastacct.Gaussian", f"(fastacct.{type(self).__name__}")
 
     @cached
     def is_replaced(self) -> bool:

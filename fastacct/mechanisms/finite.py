@@ -13,6 +13,7 @@ import numpy as np
 from fastacct.core.extras import import_extra
 from fastacct.core.inputs import NONNEGATIVE, ROUNDING, UNIT, Cells, Domain, Reals, as_cells, as_number
 from fastacct.core.relations import SAMPLED, Relation
+from fastacct.core.words import told_names
 from fastacct.losses.atoms import atoms, both, everything, exact_atoms, in_reach, table
 from fastacct.losses.loss import Atoms, Bracket, Pair
 from fastacct.mechanisms import error
@@ -206,6 +207,7 @@ def _refuse_total(name: str, table: tuple[float, ...]) -> None:
         raise ValueError(f"{name} sums to {total!r}, not to 1; {cure}")
 
 
+@told_names
 def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
     """A mechanism whose worst pair of outputs has these probabilities: p with the record, q without.
 
@@ -222,6 +224,7 @@ def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
     return PairOfTables(cast("tuple[float, ...]", p), cast("tuple[float, ...]", q))
 
 
+@told_names
 def from_losses(loss: Iterable[float], mass: Iterable[float]) -> PairOfLosses:
     """A mechanism by the distribution of its privacy loss: the losses, and their probabilities with the record.
 

@@ -17,6 +17,7 @@ import numpy as np
 from fastacct.accountants.run import Parameters, process_of, refused
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, refuse_existing
+from fastacct.core.words import told_names
 from fastacct.mechanisms.algebra import Mechanism, Process
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ STYLES: Final = (("#0072b2", "-"), ("#d55e00", "--"), ("#009e73", "-."), ("#cc79
 """Colours that people tell apart (Okabe, Ito), and dashes for those who do not."""
 
 
+@told_names
 def save(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Write a figure as PNG, PDF or SVG, as its suffix says; whole or not at all, the same bytes for the same figure.
 

@@ -12,6 +12,7 @@ import numpy as np
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import RELATIONS
 from fastacct.core.rounding import digits_up
+from fastacct.core.words import told_names
 from fastacct.plot.figures import LARGE, MEDIUM, NARROWEST, SMALL, WIDE, log_scale, name_axes, new_figure
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ MAP_CELLS: Final = 6
 FRAME: Final = "#d55e00"
 
 
+@told_names
 def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Figure:
     """Draw epsilon over (sample_rate, noise_multiplier), one panel per number of steps.
 
@@ -98,6 +100,7 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     return figure
 
 
+@told_names
 def epsilon_plane(
     dataset: xr.Dataset, x: str = "epochs", y: str = "batch_size", *, levels: Sequence[float] = LEVELS
 ) -> Figure:

@@ -15,7 +15,7 @@ from fastacct.calibrate import calibrate
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_number
 from fastacct.core.relations import RELATIONS, Relation
 from fastacct.core.rounding import digits_down, digits_up
-from fastacct.core.words import written_out
+from fastacct.core.words import told_names, written_out
 from fastacct.curve import name_of
 from fastacct.epsilon import delta as smallest_delta
 from fastacct.epsilon import epsilon as smallest_epsilon
@@ -55,6 +55,7 @@ _SAMPLERS: Final[dict[str, _Keywords]] = {
 }
 
 
+@told_names
 def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: int, delta: float) -> Figure:
     """Draw what one run guarantees with every sampler: a point where epsilon is exact, else an interval.
 
@@ -122,6 +123,7 @@ def budget(
     return finished(axis, "" if neighbors == "add_remove" else RELATIONS[neighbors])
 
 
+@told_names
 def hockey_stick(noise: str = "gaussian", *, noise_multiplier: float = 1.0, epsilon: float = 1.0) -> Figure:
     """Draw what delta is: by how much the density with a record exceeds e^epsilon times the one without it.
 
@@ -156,6 +158,7 @@ def hockey_stick(noise: str = "gaussian", *, noise_multiplier: float = 1.0, epsi
     return finished(axis, about, "upper left")
 
 
+@told_names
 def batches(*, records: int = 12, batch_size: int = 3, epochs: int = 2, seed: int = 0) -> Figure:
     """Draw which records each step uses, for Poisson, fixed-size and shuffled batches: a dot is a record in a batch.
 
@@ -185,6 +188,7 @@ def batches(*, records: int = 12, batch_size: int = 3, epochs: int = 2, seed: in
     return figure
 
 
+@told_names
 def noise_for_releases(
     mechanisms: Mapping[str, Callable[[float], Mechanism]], *, releases: Sequence[int], epsilon: float, delta: float
 ) -> Figure:

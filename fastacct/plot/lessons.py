@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastacct.accountants.run import Parameters
-from fastacct.core.words import written_out
+from fastacct.core.words import told_names, written_out
 from fastacct.curve import name_of
 from fastacct.plot.figures import finished, jobs_of, log_scale, name_axes, named, panel, power, styled, wrapped
 from fastacct.privacy_loss import PrivacyLoss
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fastacct.privacy_loss import PrivacyLoss
 
 
+@told_names
 def accuracy(curves: Several[AccuracyCurve]) -> Figure:
     """Draw epsilon over the error, a line per mechanism: left and down is better.
 
@@ -54,6 +55,7 @@ def accuracy(curves: Several[AccuracyCurve]) -> Figure:
     return finished(axis, "What privacy costs: left and down is better", "best")
 
 
+@told_names
 def prefix_error(errors: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure:
     """Draw the standard deviation of the noise in each prefix sum of a stream, over the step.
 
@@ -74,6 +76,7 @@ def prefix_error(errors: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure
     return finished(axis, "Noise of prefix sums", "best")
 
 
+@told_names
 def network_gain(gains: Mapping[str, Mapping[int, NetworkGain]]) -> Figure:
     """Draw epsilon over the number of parties: for one participant, and dotted for an observer of every message.
 

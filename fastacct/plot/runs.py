@@ -243,6 +243,7 @@ def _map(
     return axis
 
 
+@told_names
 def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | None = None) -> Figure:
     """Draw a column of `fastacct.plan` over batch size and epochs, with marks on the rows of its front.
 

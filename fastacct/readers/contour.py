@@ -24,7 +24,7 @@ from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
 from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, is_one, job_of, read_run
 from fastacct.readers.infinite import read_whole
-from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, Reading, status_within
+from fastacct.readers.nearby import BOTTOM, EPSILON, LOG_DELTA, Reading, delta_from, status_within
 from fastacct.readers.reach import within_reach
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
@@ -228,7 +228,8 @@ def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cel
     mixtures, data = ([], []) if line.is_apart else line._losses(0, below=False)
     if not mixtures or any(len(one.atoms) > 8 for one, _ in data):
         raise OutOfReachError("a line takes long for a curve, or does not know it better than the losses")
-    return line.read_cell(0, epsilon, DELTA, way=kernel_directions(direction))[0][:2]
+    found = line.read_cell(0, epsilon, LOG_DELTA, way=kernel_directions(direction))[0]
+    return delta_from(found.lower, found.upper)
 
 
 def _is_narrow(reading: Reading) -> bool:

@@ -20,7 +20,7 @@ from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
-from fastacct.losses.loss import PROBES, Atoms, OutOfReachError, Part, composed, log_moment, weighted
+from fastacct.losses.loss import PROBES, Atoms, Moment, OutOfReachError, Part, composed, log_moment, weighted
 from fastacct.readers.grid.composition import fft_size
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _HEIGHT: Final = 1.05
 _NEXT_TILT: Final = 1.25
 """Of one tilt to the next."""
 _MOST_KEPT: Final = 1 << 21
-"""Points of sums, of 32 bytes each, and phases that are in memory together."""
+"""Points of sums of one side, of 16 bytes each, and phases that are in memory together."""
 
 Wave = NDArray[np.complex128]
 
@@ -50,7 +50,7 @@ class Smoothed:
         self._grid, self._tolerance = grid, tolerance
         self._is_apart = any(part.is_apart for part in parts)
         self._sides = [[(_known(part, is_upper), part.count) for part in parts] for is_upper in (False, True)]
-        self._kept: dict[tuple[int, int], tuple[_Sum, _Sum]] = {}
+        self._kept: dict[tuple[int, int, int], _Sum] = {}
 
     @staticmethod
     def is_possible(parts: Sequence[Part], grid: Grid) -> bool:
@@ -64,28 +64,30 @@ class Smoothed:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
-        ease, best = 32.0 if self._is_apart else 1.0, None  # two distributions are further apart anyway
+        ease = 32.0 if self._is_apart else 1.0  # two distributions are further apart anyway
+        best, known = None, Found(0.0, 1.0, Status.LOOSE)
         try:
             for _ in range(3):
-                lower, upper = self._sums(self._grid.tilt_at(epsilon), ease)
+                lower, upper = self._sums(self._grid.tilt_at(epsilon), epsilon, ease)
                 found = judged(lower.below(epsilon), upper.above(epsilon), 1.0)
                 own = judged(upper.below(epsilon), found.upper, 1.0) if self._is_apart else found
+                known = _both(known, found, 1.0)
                 if self._is_enough(own, found):
-                    return found
-                best = self._of_two(own, found)
+                    return known
+                best = self._of_two(own, known)
                 ease *= self._less(own, *upper.smooth(epsilon), self._tolerance)
         except ValueError:  # this needs too many points, or there is no such loss
             pass
-        return best or self._grid.delta(epsilon)
+        return best or _both(known, self._grid.delta(epsilon), 1.0)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
-        best = None
+        best, known = None, Found(0.0, math.inf, Status.LOOSE)
         try:
             tilt, place = self._grid.tilt_of(delta)
             ease = max(tilt * place, 1e-3)
             for _ in range(3):
-                lower, upper = self._sums(tilt, ease)
+                lower, upper = self._sums(tilt, place, ease)
                 slope = -tilt * place
                 high = boundary(lambda at: excess(upper.above(at), delta), None, "epsilon", start=place, slope=slope)  # noqa: B023
                 low, *own_low = (
@@ -94,14 +96,15 @@ class Smoothed:
                 )
                 found = judged(low, high, math.inf)
                 own = judged(own_low[0], high, math.inf) if own_low else found
+                known = _both(known, found, math.inf)
                 if self._is_enough(own, found):
-                    return found
-                best = self._of_two(own, found)
+                    return known
+                best = self._of_two(own, known)
                 ease *= self._less(own, *upper.smooth(high), self._tolerance * tilt * place)
                 tilt, place = self._grid.tilt_at(high), high
         except ValueError:  # this needs too many points, or epsilon is next to 0
             pass
-        return best or self._grid.epsilon(delta)
+        return best or _both(known, self._grid.epsilon(delta), math.inf)
 
     @staticmethod
     def _is_enough(own: Found, found: Found) -> bool:
@@ -120,20 +123,45 @@ class Smoothed:
             raise OutOfReachError("the finite sum says little")
         return 0.5 * ratio
 
-    def _sums(self, tilt: float, ease: float) -> tuple[_Sum, _Sum]:
-        """From below and from above, with so small a Gaussian that log delta is `ease` times the tolerance wide."""
+    def _sums(self, tilt: float, place: float, ease: float) -> list[_Sum]:
+        """From below and from above, with so small a Gaussian that log delta is `ease` times the tolerance wide; of two
+        distributions, which may have tails of their own, each with its own tilt."""
         if not 1e-6 < tilt < 1e6:
             raise OutOfReachError("no tilt suits a finite sum")
         index = round(math.log(tilt) / math.log(_NEXT_TILT))
+        return [
+            self._sum(number, self._least(number, index, place) if self._is_apart else index, ease)
+            for number in range(2)
+        ]
+
+    def _least(self, number: int, index: int, place: float) -> int:
+        """The tilt, by its index, near which Chernoff's bound of a side is least, to a factor of e a step."""
+        parts = [(n, *weighted(one, n)[1:]) for one, n in self._sides[number]]
+
+        def bound(at: int) -> float:
+            return log_moment(parts, _NEXT_TILT**at).value - _NEXT_TILT**at * place
+
+        for step in (-1, 1):
+            while bound(index + step) < bound(index) - 1.0:
+                index += step
+        return index
+
+    def _sum(self, number: int, index: int, ease: float) -> _Sum:
         tilt = _NEXT_TILT**index
         curved = tilt * (1.0 + tilt)
         level = min(math.floor(2.0 * math.log2(min(self._tolerance * ease / 2.5, 1.0) / curved)), -8)
-        if (index, level) not in self._kept:
-            made = [_Sum(side, tilt, 2.0 ** (0.5 * level)) for side in self._sides]
-            if sum(lower.points for lower, _ in self._kept.values()) > _MOST_KEPT:
+        key = number, index, level
+        if key not in self._kept:
+            made = _Sum(self._sides[number], tilt, 2.0 ** (0.5 * level))
+            if sum(one.points for one in self._kept.values()) > 2 * _MOST_KEPT:
                 self._kept.clear()
-            self._kept[index, level] = made[0], made[1]
-        return self._kept[index, level]
+            self._kept[key] = made
+        return self._kept[key]
+
+
+def _both(one: Found, other: Found, top: float) -> Found:
+    """What two answers say together."""
+    return judged(max(one.lower, other.lower), min(one.upper, other.upper), top)
 
 
 def _known(part: Part, is_upper: bool) -> Atoms:
@@ -179,12 +207,55 @@ class _Sum:
         if not self._period > 0.0:
             raise OutOfReachError("rounding hides where the losses are")
         self._spacing = 2.0 * math.pi / self._period
-        points = math.sqrt(2.0 * _LAST / variance) / self._spacing + 2.0
+        self._last = math.sqrt(2.0 * _LAST / variance)
+        points, self._far = self._near_points()
         if not points * (4.0 + len(parts)) < _MOST_SUMMED:
             raise OutOfReachError("a finite sum needs too many points")
         self._columns = 1 << math.ceil(0.5 * math.log2(points))
         self._rows = math.ceil(points / self._columns)
         self.points = self._rows * self._columns
+        self._last = max(self._last - self._spacing, (self.points - 1) * self._spacing)
+
+    def _near_points(self) -> tuple[float, float]:
+        """How many points matter, and at most the sizes of all terms further out: where many releases are summed, a
+        factor changes so slowly that its size in one place says enough of a whole group of points."""
+        everything = self._last / self._spacing + 2.0
+        widest = max(self._weighted, key=lambda one: one[0] * log_moment([(1, *one[1:])], self._tilt).variance)
+        apart = 0.06 / math.sqrt(max(log_moment([(1, *widest[1:])], self._tilt).variance, 1e-300))
+        groups = math.ceil(self._last / apart + 0.5)
+        if not (apart > 8.0 * self._spacing and groups * (4.0 + len(self._parts)) < _MOST_SUMMED):
+            return everything, 0.0
+        log_size = np.zeros(groups)
+        for k in range(len(self._parts)):
+            factor, error, weight, known = self._factor(k, 2.0 * math.pi / apart, groups)
+            one, n = self._parts[k]
+            slope = float(np.sum(weight * np.abs(one.loss - known.mean)))
+            most = np.minimum(np.abs(factor) + error + (0.5 + 1e-9) * apart * slope, float(np.sum(weight)))
+            log_size += n * np.log(most * (1.0 + 1e-12))
+        start = np.append(np.maximum((np.arange(groups) - 0.5) * apart, 0.0), self._last)
+        size = (apart / self._spacing + 2.0) * (1.0 + 1e-9) * np.abs(self._payoff(start[:-1])) * np.exp(log_size)
+        beyond = np.append(np.cumsum(size[::-1])[::-1], 0.0) * (1.0 + 1e-9)
+        first = int(np.argmax(beyond < 1e-14 * abs(self._payoff(np.zeros(1)))))
+        return min(start[first] / self._spacing + 2.0, everything), float(beyond[first])
+
+    def _payoff(self, t: Cells) -> Wave:
+        """The transform of the payoff and of the Gaussian."""
+        tilt, v, z = self._tilt, self._variance, self._tilt + 1j * t
+        square, turn = tilt * (1.0 + tilt) - t * t, t * (1.0 + 2.0 * tilt)
+        return np.asarray(np.exp(0.5 * v * square) * np.exp(0.5j * v * turn) / (z * (z + 1.0)))
+
+    def _factor(self, part: int, period: float, points: int) -> tuple[Wave, Cells, Cells, Moment]:
+        """The transform of one release at multiples of 2 pi/period, with its errors; the tilted weights of its atoms,
+        and their log-moment."""
+        one, tilt, known = self._parts[part][0], self._tilt, log_moment([(1, *self._weighted[part][1:])], self._tilt)
+        half = 0.5 * (tilt * one.loss - known.value)
+        weight = one.mass * np.exp(half) * np.exp(half)
+        factor, grown = _moments(one.loss, weight, period, points)
+        off = float(np.sum(weight * (4.0 * np.abs(tilt * one.loss) + 2.0 * abs(known.value) + 48.0)))
+        reach = float(np.sum(weight * np.abs(one.loss)))
+        t = np.arange(points) * (2.0 * math.pi / period)
+        error = ROUNDING * (off + grown + 4.0 * reach * t) * (1.0 + 1e-6) + 1e-300
+        return factor, error, weight, known
 
     def _log_moment(self, tilt: float) -> tuple[float, float]:
         """log E exp(tilt (S + W)), and by how much it may be off."""
@@ -201,49 +272,28 @@ class _Sum:
         columns = np.multiply.outer(np.arange(self._columns) * self._spacing, x)
         return np.cos(rows) + 1j * np.sin(rows), np.cos(columns) + 1j * np.sin(columns)
 
-    def _moments(self, loss: Cells, weight: Cells, near: int = 18) -> tuple[Wave, Cells]:
-        """The sum of weight exp(i t loss) at all points, and their errors over the sum of the weights, in roundings,
-        but for 4 of t loss: each atom is spread by a Gaussian of two steps, whose transform is divided away, over the
-        numbers up to `near` away."""
-        n = fft_size(4 * self.points)
-        place = loss * (n / self._period)
-        first, counts = np.rint(place), np.zeros(n)
-        for step in range(-near, near + 1):
-            share = np.exp(-0.125 * (first - place + step) ** 2)
-            np.add.at(counts, np.mod(first + step, n).astype(np.int64), weight * share)
-        undo = np.exp(2.0 * (np.arange(self.points) * (2.0 * math.pi / n)) ** 2)
-        most = np.unique(first, return_counts=True)[1].max() * (2.0 * near + 1.0)
-        wave = np.fft.rfft(counts)[: self.points].conj() * (undo / math.sqrt(8.0 * math.pi))
-        return wave, undo * (8.0 * math.log2(n) + min(most, float(loss.size)) + 64.0)
-
     @cached
     def _transform(self) -> _Transform:
         tilt, v = self._tilt, self._variance
-        t = (np.arange(self.points) * self._spacing).reshape(self._rows, self._columns)
-        wave, log_most, relative = np.ones(t.shape, dtype=np.complex128), np.zeros(t.shape), np.zeros(t.shape)
+        t: Cells = np.arange(self.points, dtype=np.float64) * self._spacing
+        wave, log_most, relative = np.ones(t.size, dtype=np.complex128), np.zeros(t.size), np.zeros(t.size)
         scales = []
-        for (one, n), (_, loss, log_mass) in zip(self._parts, self._weighted, strict=True):
-            scale = log_moment([(1, loss, log_mass)], tilt).value
-            half = 0.5 * (tilt * one.loss - scale)
-            weight = one.mass * np.exp(half) * np.exp(half)
-            factor, grown = (x.reshape(t.shape) for x in self._moments(one.loss, weight))
-            off = float(np.sum(weight * (4.0 * np.abs(tilt * one.loss) + 2.0 * abs(scale) + 48.0)))
-            reach = float(np.sum(weight * np.abs(one.loss)))
-            error = ROUNDING * (off + grown + 4.0 * reach * t) * (1.0 + 1e-6) + 1e-300
+        for k, (_, n) in enumerate(self._parts):
+            factor, error, _, known = self._factor(k, self._period, self.points)
             most = np.abs(factor) * (1.0 + 1e-14) + error
             log_most += n * np.log(most)
             relative += n * error / most
             wave *= composed(factor, n, np.multiply)
-            scales.append(n * scale)
-        square, turn, z = tilt * (1.0 + tilt) - t * t, t * (1.0 + 2.0 * tilt), tilt + 1j * t
-        payoff = np.exp(0.5 * v * square) * np.exp(0.5j * v * turn) / (z * (z + 1.0))
+            scales.append(n * known.value)
+        turn, payoff = t * (1.0 + 2.0 * tilt), self._payoff(t)
         size = np.abs(payoff) * np.exp(log_most) * (1.0 + 1e-9 + 8.0 * ROUNDING * self._n_releases)
         powers = 4.0 * (self._n_releases + len(scales)) + 8.0 * v * (tilt * (1.0 + tilt) + t * t + turn) + 64.0
         wave *= payoff
-        wave[0, 0] *= 0.5
+        wave[0] *= 0.5
         whole = float(np.sum(size * (relative * (1.0 + 1e-6) + ROUNDING * powers)))
         scale, all_scales = math.fsum(scales), math.fsum(map(abs, scales))
-        return _Transform(wave, whole, float(np.sum(size)), float(np.sum(size * t)), scale, all_scales)
+        in_rows = wave.reshape(self._rows, self._columns)
+        return _Transform(in_rows, whole, float(np.sum(size)), float(np.sum(size * t)), scale, all_scales)
 
     def smooth(self, epsilon: float) -> tuple[float, float]:
         """Bounds of what finite losses add to delta beside the Gaussian."""
@@ -255,9 +305,9 @@ class _Sum:
         each = 3.0 * abs(epsilon) * known.turned + (64.0 + self._rows + self._columns) * known.size
         unit = self._spacing / math.pi * math.exp(exponent)
         off = ROUNDING * (8.0 * (known.scales + tilt * abs(epsilon)) + 64.0)
-        error = unit * ((known.error + ROUNDING * each) * (1.0 + 1e-6) + off * abs(total))
+        error = unit * ((known.error + self._far + ROUNDING * each) * (1.0 + 1e-6) + off * abs(total))
         # beyond the last point
-        last = (self.points - 1) * self._spacing
+        last = self._last
         most = self._here - tilt * epsilon - 0.5 * v * last**2
         error += _geometric(most, math.inf, tilt * epsilon) / (math.pi * v * last**3)
         # of the periods on the right Chernoff's bounds; on the left all is in the money, but for such a bound
@@ -295,6 +345,23 @@ class _Sum:
     def _lost(self) -> float:
         """The mass of an infinite loss."""
         return -math.expm1(math.fsum(n * math.log1p(-min(one.infinite, 1.0 - 1e-16)) for one, n in self._parts))
+
+
+def _moments(loss: Cells, weight: Cells, period: float, points: int, near: int = 18) -> tuple[Wave, Cells]:
+    """The sum of weight exp(i t loss) at multiples t of 2 pi/period, and their errors over the sum of the weights, in
+    roundings, but for 4 of t loss: each atom is spread by a Gaussian of two steps, whose transform is divided away, to
+    the numbers up to `near` away."""
+    n = fft_size(4 * points)
+    place = loss * (n / period)
+    parts = max(min((1 << 19) // n, 64), 1)  # sums of fewer atoms each have fewer roundings
+    first, part, counts = np.rint(place), np.arange(loss.size) % parts, np.zeros((parts, n))
+    for step in range(-near, near + 1):
+        share = np.exp(-0.125 * (first - place + step) ** 2)
+        np.add.at(counts, (part, np.mod(first + step, n).astype(np.int64)), weight * share)
+    undo = np.exp(2.0 * (np.arange(points) * (2.0 * math.pi / n)) ** 2)
+    most = np.unique(parts * first + part, return_counts=True)[1].max() * (2.0 * near + 1.0)
+    wave = np.fft.rfft(counts.sum(axis=0))[:points].conj() * (undo / math.sqrt(8.0 * math.pi))
+    return wave, undo * (8.0 * math.log2(n) + min(most, math.ceil(loss.size / parts)) + parts + 64.0)
 
 
 def _geometric(log_first: float, rate: float, rounded: float) -> float:

@@ -18,6 +18,8 @@ from fastacct.core.version import __version__
 from fastacct.core.words import as_plain, in_one_line
 from fastacct.epsilon import delta as smallest_delta
 from fastacct.epsilon import epsilon, epsilon_bounds
+from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.samplers import OF_ONE_SIZE
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 
 Numbers = dict[str, Any]
 FPR: Final = (0.001, 0.01)
-SHUFFLED: Final = "batches of shuffled data, as in most loaders (a record is told from an empty one)"
+SHUFFLED: Final = "batches of shuffled data, as in most loaders (an empty record takes the place of one)"
 POISSON: Final = "Poisson batches: every step draws each record by itself (a record is added or removed)"
-REPLACED: Final = "the same job (a record is told from another one in its place)"
+REPLACED: Final = "another relation: a record is replaced by another one"
 KNOWN: Final = "the batches that draw a record become known (counted as if every batch drew it)"
 _MEMBERS: Final = (0.01, 0.1, 0.5)
 _GROUPS: Final = (2, 5)
@@ -40,6 +42,8 @@ _CHANGES: Final = (
     ("batch_size", 2, "batches twice as large"),
     ("sample_rate", 2, "batches twice as large"),
 )
+ONE_SIZE: Final = (*OF_ONE_SIZE, "truncated")
+"""Samplers whose numbers are those of a number of records."""
 _LISTED: Final = 4
 """Parts of a history that are written out."""
 
@@ -51,7 +55,7 @@ def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_r
     deltas = [float(f"{delta * 10.0**k:.12g}") for k in (2, 1, 0, -1, -2, -3) if delta * 10.0**k < 0.5]
     others = [one for one in deltas if one != delta]
     epsilons = dict(zip(others, np.asarray(epsilon(job, delta=others, neighbors=relation)).tolist(), strict=True))
-    tpr = dict(zip(FPR, np.asarray(tpr_at_fpr(job, FPR, **options)).tolist(), strict=True))
+    tpr = dict(zip(FPR, _recognized(job, FPR, options), strict=True))
     groups = ((k, _asked(partial(job.group, k), delta, relation)) for k in _GROUPS)
     return {
         "epsilon": float(found.upper),
@@ -75,18 +79,27 @@ def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_r
 
 def right_alarms(tpr: float, fpr: float, members: float) -> float:
     """The largest share of alarms that are right, if so many of all candidates are members."""
+    if tpr == fpr > 0.0:
+        return members
     right, wrong = members * tpr, (1.0 - members) * fpr
     return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(members > 0.0)
+
+
+def _recognized(job: Process, at: tuple[float, ...], options: CurveOptions) -> list[float]:
+    """True positives of the best attack; of what releases nothing not a rounding more than the false ones."""
+    found = [float(one) for one in np.asarray(tpr_at_fpr(job, at, **options))]
+    is_near = all(tpr < fpr * (1.0 + 1e-9) for tpr, fpr in zip(found, at, strict=True))
+    return [*at] if is_near and smallest_delta(job, epsilon=0.0, **options) == 0.0 else found
 
 
 def _asked(make: Callable[[], Process], delta: float, relation: Relation) -> tuple[float, float] | None:
     """Epsilon, and the true positives of an attack, where something is proved."""
     try:
         job = make()
-        found = epsilon(job, delta=delta, neighbors=relation), tpr_at_fpr(job, FPR[-1], neighbors=both_ways(relation))
+        at_most = float(epsilon(job, delta=delta, neighbors=relation))
+        return at_most, _recognized(job, FPR[-1:], {"neighbors": both_ways(relation)})[0]
     except (ValueError, TypeError):
         return None
-    return float(found[0]), float(found[1])
 
 
 def _changes(
@@ -97,7 +110,9 @@ def _changes(
     changes: dict[str, tuple[Callable[[], Process], Relation]] = {}
     for name, factor, words in _CHANGES if run else ():
         if (value := run.get(name)) is not None:
-            changes[words] = partial(process_of, cast("Run", {**run, name: factor * cast("float", value)})), relation
+            as_many = f", and as many {'epochs' if 'epochs' in run else 'steps'}" * words.startswith("batches")
+            changed = cast("Run", {**run, name: factor * cast("float", value)})
+            changes[words + as_many] = partial(process_of, changed), relation
     if {"records", "batch_size", "epochs"} <= run.keys():
         fewer = {name: value for name, value in run.items() if name not in (*COMPANIONS, "sampling")}
         others: tuple[tuple[str, str, Relation], ...] = (
@@ -107,6 +122,8 @@ def _changes(
         for words, sampling, under in others:
             if run.get("sampling", "poisson") != sampling:
                 changes[words] = partial(process_of, cast("Run", {**fewer, "sampling": sampling})), under
+    elif run and run.get("sampling", "poisson") == "poisson" and (passes := [*_passes(run)]):
+        changes[SHUFFLED] = (lambda: sum(passes[1:], passes[0])), "zero_out"
     if not run:
         changes["the same once more"] = (lambda: job * 2), relation
     if job != job.unsampled():
@@ -119,6 +136,19 @@ def _changes(
             yield words, found
 
 
+def _passes(run: Run) -> Iterator[Process]:
+    """As many passes over shuffled data as the steps of a run need, each as one release of all records.
+
+    Whole batches that a rate of 1 / 97.7 cuts from the data are 97.
+    """
+    history = run.get("history")
+    checked = parameters(run) if history is None else {}
+    given = [checked[name] for name in ("noise_multiplier", "sample_rate", "steps")] if checked else []
+    for noise, rate, steps in [given] if history is None else history:
+        if (q := float(rate)) > 0.0 < float(steps):
+            yield Gaussian(float(noise)) * math.ceil(float(steps) / max(math.floor((1.0 + 1e-12) / q), 1))
+
+
 def _replaced(job: Process, delta: float, relation: Relation) -> Process:
     """The job, unless a mechanism says the same of both relations: its number was given for the one of the report."""
     for mechanism, _ in job:
@@ -128,10 +158,15 @@ def _replaced(job: Process, delta: float, relation: Relation) -> Process:
     return job
 
 
-def run_in_words(run: Run) -> dict[str, str]:
+def run_in_words(run: Run, relation: Relation = "add_remove") -> dict[str, str]:
     """Every parameter of a run, as a paper names it: its noise, its batches, its length, its sampler."""
     sampling = run.get("sampling") or "poisson"
-    told = {"sampler": in_words(sampling)}
+    about = in_words(sampling).replace("at_most and records", "this number and that of all records")
+    if sampling in ONE_SIZE and both_ways(relation) == "add_remove":
+        about = about.rpartition(", and ")[0]  # data sets whose number is public do not differ in size
+    for name in ("batch_size", "at_most", "bands"):
+        about = about.replace(name, _grouped(run.get(name)) if run.get(name) is not None else name)
+    told = {"sampler": about}
     if (history := run.get("history")) is not None:
         parts = [tuple(map(as_plain, part)) for part in history]
         listed = [f"{steps} steps with noise multiplier {noise} and sample rate {q}" for noise, q, steps in parts]

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from fastacct.core.relations import RELATIONS
 from fastacct.core.rounding import digits_down
-from fastacct.reports.numbers import KNOWN, REPLACED, SHUFFLED, Numbers, mechanism_in_words
-from fastacct.reports.shown import DIGITS, at_most, of_100, percent, power
+from fastacct.reports.assumed import ATTACK, WEAK, Section, assumed, unit_of
+from fastacct.reports.numbers import KNOWN, ONE_SIZE, REPLACED, Numbers, mechanism_in_words
+from fastacct.reports.shown import at_most, of_100, percent, power, three_down
 
-WEAK: Final = 0.9
-"""A true-positive rate at 1 % false positives above which a guarantee protects no single record."""
 HALF: Final = 0.5
 """The same, above which a guarantee is weak."""
 LARGE_DELTA: Final = 0.1
 """Over the number of records: delta should be no larger."""
 ADDRESS: Final = "https://github.com/fastacct/fastacct"
 _FACTOR: Final = 100.0
-_SECRET_SIZES: Final = ("poisson", "truncated", "cyclic", "allocation")
-"""Samplers of which the number of records in a batch is not public."""
 _RELATIONS: Final = {**RELATIONS, "zero_out": "replacing one record by an empty one"}
 _FIELDS: Final = {
     "subject": "what is released",
@@ -29,33 +26,12 @@ _FIELDS: Final = {
     "date": "date",
     "vouched_by": "who vouches for what is assumed",
 }
-_ATTACK: Final = "recognized, if 1 % of the unused are wrongly suspected"
 
 
-class Section(NamedTuple):
-    """A part of a report: sentences, or a table."""
-
-    heading: str
-    sentences: tuple[str, ...]
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-
-
-def _proved(share: float, where: str) -> str:
-    """What is promised, at most, where an assumption does not hold."""
-    if share > WEAK:
-        return f"{where}, next to nothing is promised: {percent(share)} of the used records may be {_ATTACK}."
-    return f"{where}, up to {percent(share)} of the used records may be {_ATTACK}."
-
-
-def unit_of(n: Numbers) -> str:
-    """What one record is."""
-    return str(n["about"].get("unit", "row"))
-
-
-def owners(n: Numbers) -> str:
-    """Whose records a group has, with a word before their number."""
-    return "people with" if unit_of(n) == "row" else "groups of"
+def owners(n: Numbers, size: int) -> str:
+    """Whose records a group has."""
+    alike = f"groups of {size} records (each one {unit_of(n)}) that are used together or not at all"
+    return f"people with {size} records" if unit_of(n) == "row" else alike
 
 
 # -- the guarantee ---------------------------------------------------------------------------------------------------
@@ -64,7 +40,7 @@ def owners(n: Numbers) -> str:
 def verdict(n: Numbers) -> str:
     """Why the guarantee protects nobody, or that it is weak; empty where it protects."""
     tpr = n["tpr_at_fpr"][0.01]
-    weak = f"This guarantee is weak: up to {percent(tpr)} of the records that were used may be {_ATTACK}."
+    weak = f"This guarantee is weak: up to {percent(tpr)} of the records that were used may be {ATTACK}."
     return void(n) or (weak if tpr > HALF else "")
 
 
@@ -80,7 +56,7 @@ def void(n: Numbers) -> str:
     if tpr > WEAK:
         return (
             "This guarantee is too weak to protect a single record: "
-            f"up to {percent(tpr)} of the records that were used may be {_ATTACK}."
+            f"up to {percent(tpr)} of the records that were used may be {ATTACK}."
         )
     if records and n["delta"] * records >= 1.0:
         return "This guarantee protects nobody: who publishes one record in full, drawn at random, keeps it at this δ."
@@ -111,30 +87,34 @@ def meaning(n: Numbers) -> str:
     record = f"(one record is one {unit_of(n)})"
     if n["epsilon"] == math.inf:
         return f"To be promised anything at this δ: find a finite ε, {differ(n)} {record}."
-    limit = f"e^ε ≤ {_factor(n['epsilon'])}"
+    limit, plus = _factor(n["epsilon"]), f"plus δ = {power(n['delta'])}"
     if relation in ("add", "remove"):
         first, second = ("without", "with") if relation == "add" else ("with", "without")
-        sets = f"The probability of any set of outcomes {first} the record is at most {limit} times its probability"
-        return f"That means: compare two such data sets {record}. {sets} {second} it, plus δ = {power(n['delta'])}."
-    sets = f"The probability of any set of outcomes from either of them is at most {limit} times its probability"
-    return f"That means: compare two such data sets {record}. {sets} from the other, plus δ = {power(n['delta'])}."
+        sets = f"The probability of any set of outcomes {first} the record is at most e^ε times its probability"
+        return f"That means: compare two such data sets {record}. {sets} {second} it, {plus}; {limit}."
+    sets = "The probability of any set of outcomes from either of them is at most e^ε times its probability"
+    return f"That means: compare two such data sets {record}. {sets} from the other, {plus}; {limit}."
 
 
 def _factor(epsilon: float) -> str:
     """exp(epsilon) of the epsilon that is shown, rounded up."""
     shown = float(at_most(epsilon).replace(",", ""))
-    factor = power(math.exp(shown) * (1.0 + 1e-15)) if shown < 700.0 else "more than 10³⁰⁴"
-    return f"{factor} (which limits next to nothing)" if epsilon > math.log(_FACTOR) else factor
+    if shown == 0.0:
+        return "e^ε = 1"
+    factor = f"e^ε ≤ {power(math.exp(shown) * (1.0 + 1e-15))}" if shown < 700.0 else "e^ε is larger than 10³⁰³"
+    return f"{factor}, which limits next to nothing" if epsilon > math.log(_FACTOR) else factor
 
 
 def is_between(n: Numbers) -> str:
     """Between which ends the smallest true epsilon is, or which one it is."""
     low = n["epsilon_lower"]
+    if n["epsilon"] == low:
+        return at_most(low) if low == 0.0 else f"{at_most(low)} (rounded up)"
     if n["status"] == "TIGHT":
         return f"{at_most(n['epsilon'])} (rounded up; both proved ends agree to a millionth)"
     if low == 0.0 < n["epsilon"]:
-        return f"at most {at_most(n['epsilon'])}"
-    below = f"{math.floor(low):,}" if 1000.0 <= low < 1e6 else digits_down(low, DIGITS)
+        return f"at most {at_most(n['epsilon'])}; how far below it is not known"
+    below = f"{math.floor(low):,}" if 1000.0 <= low < 1e6 else three_down(low)
     return f"between {below} and {at_most(n['epsilon'])}"
 
 
@@ -162,9 +142,12 @@ def sections_of(n: Numbers) -> Iterator[Section]:
     yield Section("Whom it protects, and from whom", tuple(_protected(n)))
     if n["groups"]:
         rows = tuple((f"{size}", at_most(e), percent(tpr)) for size, (e, tpr) in n["groups"].items())
-        first = "records of one person" if unit_of(n) == "row" else f"records, each one {unit_of(n)}"
-        yield Section("If several records belong together", (), (first, "ε at most", _ATTACK), rows)
-    yield _assumed(n)
+        is_row = unit_of(n) == "row"
+        first = "records of one person" if is_row else f"records of a group, each one {unit_of(n)}"
+        found = f"{'people' if is_row else 'groups'} {ATTACK}"
+        together = ("All records of such a group are used, or none is.",)
+        yield Section("If several records belong together", together, (first, "ε at most", found), rows)
+    yield assumed(n)
     yield Section(
         "What is not covered",
         (
@@ -176,7 +159,7 @@ def sections_of(n: Numbers) -> Iterator[Section]:
     if n["what_if"]:
         rows = tuple((change, at_most(e), percent(tpr)) for change, (e, tpr) in n["what_if"].items())
         told = "For comparison: what the numbers would be under other circumstances."
-        yield Section("What would change it", (told,), ("change", "ε at most", _ATTACK), rows)
+        yield Section("What would change it", (told,), ("change", "ε at most", ATTACK), rows)
     yield Section("What is guaranteed", tuple(_guaranteed(n)))
     if n["epsilon_at"]:
         told = "Every row is true. Which one is quoted is a choice: a smaller δ goes with a larger ε."
@@ -240,7 +223,7 @@ def _plain_words(n: Numbers) -> Iterator[str]:
     if n["groups"]:
         size, (_, more) = next(reversed(n["groups"].items()))
         known = f"on average at most {of_100(more)} are recognized, if 1 of 100 that were not used is suspected"
-        yield f"{several} Of {owners(n)} {size} records, {known}."
+        yield f"{several} Of {owners(n, size)}, {known}."
     else:
         yield f"{several} {'A person with several' if unit == 'row' else 'A group of'} records is protected less."
     yield 'All of this holds under the conditions of "What is assumed". This report does not check them.'
@@ -261,6 +244,11 @@ def _plain_words(n: Numbers) -> Iterator[str]:
 
 def _attacks(n: Numbers) -> Section:
     sentences = ["All shares are averages, over records and over the noise: a lucky attacker may do better once."]
+    if n["neighbors"] in ("add", "remove"):
+        sentences.append(
+            "They are of both directions, a record that is added and one that is removed, since an attacker compares "
+            "both data sets. The ε of this report is of one direction alone."
+        )
     if n["neighbors"] == "replace_one":
         sentences.append("In place of a used record another one might have been used; the attacker knows both.")
     rows = [
@@ -296,59 +284,20 @@ def _protected(n: Numbers) -> Iterator[str]:
     yield f"It does not protect from those who see the noise{secret}."
 
 
-def _assumed(n: Numbers) -> Section:
-    what_if, rows = n["what_if"], list[tuple[str, str]]()
-    if n["told"]:
-        shuffled = f" {_proved(what_if[SHUFFLED][1], 'If the loader shuffles')}" if SHUFFLED in what_if else ""
-        rows.append((f"How batches are drawn: {n['told']['sampler']}.", f"The numbers do not hold.{shuffled}"))
-        norm = f" ({n['about']['clipping_norm']})" if "clipping_norm" in n["about"] else ""
-        limited = f"What a record contributes, its gradient, is limited (clipped) to the norm{norm}"
-        rows.append((f"{limited} that the noise multiplier is relative to.", "Nothing is promised."))
-        alone = "The gradient of a record depends on that record alone: no batch normalization, no loss over pairs."
-        rows.append((alone, "Nothing is promised: clipping does not limit what a record adds to others."))
-        if n["run"].get("sampling", "poisson") in _SECRET_SIZES:
-            fixed = "The noisy sum is divided by a fixed number (the expected batch size), not by how many were drawn."
-            rows.append((fixed, "The numbers do not hold: how many were drawn is told without noise."))
-    else:
-        limited = "A record changes each released sum or count by at most the sensitivity that its noise is scaled to."
-        rows.append((limited, "Nothing is promised."))
-    if bounded := ", ".join(n["bounded"]):
-        rows.append(
-            (
-                f"The numbers that are listed of {bounded} hold for data sets that differ in this way.",
-                "Nothing is promised.",
-            )
-        )
-    if (unit := unit_of(n)) != "row":
-        all_of = f"All that belongs to one {unit} is one record: drawn together, and limited together."
-        rows.append((all_of, f"A {unit} is protected less, as one with several records."))
-    if KNOWN in what_if:
-        drawn = "" if n["is_run"] else ", and batches are drawn as the list of mechanisms says"
-        rows.append((f"Who is in which batch stays secret{drawn}.", _proved(what_if[KNOWN][1], "Where it is known")))
-    secret = "Noise is random, drawn anew each time, and stays secret; so does the seed of the random numbers."
-    rows.append((secret, "Nothing is promised: who knows the seed can take the noise away."))
-    rows.append(("Settings were fixed without a look at the data.", "What their choice gives away is not counted."))
-    if n["neighbors"] in ("replace_one", "zero_out"):
-        more = "Records that are added or removed are not protected."
-        rows.append(("The number of records is public.", more))
-    vouched = n["about"].get("vouched_by")
-    sentence = f"{vouched} vouches for it." if vouched else "Whoever ran the job vouches for it; nobody is named."
-    return Section("What is assumed", (sentence,), ("assumption", "if it does not hold"), tuple(rows))
-
-
 def _guaranteed(n: Numbers) -> Iterator[str]:
     yield summary(n)
     yield meaning(n)
     if n["neighbors"] in ("add", "remove"):
-        both = "What an attacker can do, above, counts both"
-        yield f"That is one direction. The reverse is not promised: neighbors add_remove promises both. {both}."
+        yield "That is one direction. The reverse is not promised: neighbors add_remove promises both."
     if known := n.get("certificate"):
         told = f"ε ≤ {known['epsilon']} at δ = {known['delta']}"
         yield f"A program of less than 500 lines proves it in ball arithmetic, without this library's engine: {told}."
-        check = "`fastacct verify FILE`, or fastacct/certificate/checker.py, which needs python-flint alone"
-        yield f"Ask its author for the certificate, a JSON file (SHA-256 {known['sha256']}). Check it with {check}."
+        yield f"Ask its author for the certificate, a JSON file (SHA-256 {known['sha256']})."
+        yield "Check it with fastacct verify FILE, or fastacct/certificate/checker.py, which needs python-flint alone."
+        if n["run"].get("sampling") == "shuffled":
+            yield "It lists an epoch as one release of all records: in whatever order they come, no more is told."
     if found := n.get("audit"):
-        shown = f"shown by an audit: at least {digits_down(found['shown'], DIGITS)} ({_confidence(n)})"
+        shown = f"shown by an audit: at least {three_down(found['shown'])} ({_confidence(n)})"
         end = f"the guarantee is {'' if found['refuted'] else 'not '}refuted"
         yield f"Proved: at most {at_most(n['epsilon'])}; {shown}; {end}."
     yield "Smaller ε is safer, and 0 is no change at all. δ allows for outcomes so rare that ε need not hold for them."
@@ -361,15 +310,17 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
     elif bounded and n["epsilon_lower"] > 0.0:
         yield f"{safe}. Only an upper bound is known of {bounded}; the lower end is what the rest of the job proves."
     elif bounded:
-        yield f"{safe}. Only an upper bound is known of {bounded}, so how far below it is cannot be said."
+        yield f"{safe}. Only an upper bound is known of {bounded}."
     else:
-        yield f"{safe}, and may be well below the latter."
+        yield f"{safe}{', and may be well below the latter' * (n['epsilon_lower'] > 0.0)}."
 
 
 def _in_terms_of_nist(n: Numbers) -> Section:
     """The words of SP 800-226 and what this report says to each."""
     bounded = {"replace_one": "bounded", "zero_out": "bounded"}.get(n["neighbors"], "unbounded")
     size = "their number of records is public" if bounded == "bounded" else "they differ in size"
+    if bounded == "unbounded" and n["run"].get("sampling") in ONE_SIZE and "records" in n["run"]:
+        size = f"the larger one has {float(n['run']['records']):,.0f} records"
     kind = "pure" if n["delta"] == 0.0 else "approximate"
     told = "none is proved at this δ" if n["epsilon"] == math.inf else f"ε ≤ {at_most(n['epsilon'])}"
     rows = (

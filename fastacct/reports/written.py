@@ -29,9 +29,9 @@ from fastacct.core.version import __version__
 from fastacct.core.words import as_json, as_latex, hinting, in_one_line, written_out
 from fastacct.guarantees import Guarantee, guarantee
 from fastacct.plot.figures import spread
+from fastacct.reports.assumed import Section
 from fastacct.reports.numbers import FPR, Numbers, numbers_of, run_in_words
 from fastacct.reports.sections import (
-    Section,
     differ,
     is_between,
     meaning,
@@ -169,6 +169,7 @@ class Report(Record):
             side.set_ticks([1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0])
             side.set_major_formatter(lambda share, _: f"{100.0 * share:g} %")
         axis.set(title="At most what any attack finds", xlabel="unused, wrongly suspected", ylabel="used, recognized")
+        axis.set_ylim(top=1.6)  # a line of 100 % is not the frame
         figure.set_size_inches(5.0, 3.8)
         spread(axis.texts)
         target = StringIO()
@@ -257,7 +258,7 @@ def report(
         raise TypeError("a report is of one job and one delta: give plain numbers, no arrays")
     at = float(share)
     numbers = numbers_of(whole, at, relation, run, is_run=job is None)
-    numbers |= {"about": about, "told": run_in_words(run) if job is None else {}}
+    numbers |= {"about": about, "told": run_in_words(run, relation) if job is None else {}}
     known = certify(whole, delta=at, neighbors=relation) if certificate else None
     if known is not None:
         digest = hashlib.sha256(known.text.encode()).hexdigest()

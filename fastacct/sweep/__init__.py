@@ -50,7 +50,10 @@ _LEAST: Final = ("noise_multiplier", "epochs", "steps")
 _HINTS: Final = {
     "plot": "write fastacct.plot.epsilon_grid(sweep.compute())",
     **dict.fromkeys(("run", "epsilon", "result", "values"), "compute() returns the grid, save(path) writes it"),
-    **dict.fromkeys(("to_dataframe", "to_csv", "to_pandas"), "write fastacct.feasible(sweep.compute())"),
+    **dict.fromkeys(
+        ("to_dataframe", "to_csv", "to_pandas"),
+        "write compute().to_dataframe(), or fastacct.feasible(sweep.compute()); save(path) writes a file",
+    ),
 }
 
 
@@ -233,6 +236,7 @@ def _axis(name: str, values: object) -> NDArray[np.generic]:
 # -- from a grid to a decision -----------------------------------------------------------------------------------------
 
 
+@told_names
 def feasible(grid: xr.Dataset, where: str | None = None, *, sort: str | Sequence[str] = ()) -> pd.DataFrame:
     """The cells of a grid that satisfy a condition, one row each.
 
@@ -303,6 +307,7 @@ def _meets(rows: pd.DataFrame, where: str) -> NDArray[np.bool_]:
     return np.asarray(found)
 
 
+@told_names
 def cheapest(grid: xr.Dataset, where: str, axis: str, *, largest: bool = False) -> xr.DataArray:
     """The smallest (or largest) value of an axis that satisfies a condition, for each combination of the others.
 
@@ -323,6 +328,7 @@ def cheapest(grid: xr.Dataset, where: str, axis: str, *, largest: bool = False) 
     return found.assign_attrs(grid[axis].attrs | {"condition": where})  # type: ignore[no-any-return]
 
 
+@told_names
 def pareto(
     grid: xr.Dataset,
     where: str | None = None,

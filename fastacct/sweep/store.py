@@ -22,6 +22,7 @@ from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.files import atomic_output, locked, real_file, refuse_existing, remove_partial
 from fastacct.core.labels import NOTES
 from fastacct.core.version import __version__
+from fastacct.core.words import told_names
 from fastacct.sweep import export
 from fastacct.sweep.chunks import NOTED, Mark, Notes, write_chunk, write_if_seen
 from fastacct.sweep.cost import chunks_of, evaluate_chunks
@@ -95,6 +96,7 @@ def _named(store: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(store)) from error
 
 
+@told_names
 def open_sweep(path: str | os.PathLike[str], *, partial: bool = False) -> xr.Dataset:
     """Open a file that `Sweep.save` wrote, as the dataset that it returned; Zarr and netCDF are loaded when used.
 

@@ -11,12 +11,14 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.inputs import COUNT, SHARE, Domain, Floats, Reals, as_common, unwrap
+from fastacct.core.words import told_names
 
 __all__ = ["dpsgd_noise_multiplier", "gaussian_noise_multiplier", "laplace_noise_multiplier"]
 
 _UP: Final = 1.0 + 1e-14
 
 
+@told_names
 def laplace_noise_multiplier(epsilon: Reals) -> float | Floats:
     """Scale over L1 sensitivity of the Laplace mechanism, 1/epsilon; the standard deviation is sqrt(2) times that.
 
@@ -30,6 +32,7 @@ def laplace_noise_multiplier(epsilon: Reals) -> float | Floats:
     return unwrap(np.asarray(1.0 / e * _UP))
 
 
+@told_names
 def gaussian_noise_multiplier(epsilon: Reals, delta: Reals) -> float | Floats:
     """sqrt(2 log(1.25/delta))/epsilon, for epsilon <= 1 only.
 
@@ -49,6 +52,7 @@ def gaussian_noise_multiplier(epsilon: Reals, delta: Reals) -> float | Floats:
     return unwrap(np.asarray(np.sqrt(2.0 * np.log(1.25 / d)) / e * _UP))
 
 
+@told_names
 def dpsgd_noise_multiplier(
     epsilon: Reals, delta: Reals, *, records: Reals, batch_size: Reals, steps: Reals
 ) -> float | Floats:

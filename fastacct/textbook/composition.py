@@ -27,6 +27,7 @@ from fastacct.core.inputs import (
     as_number,
     unwrap,
 )
+from fastacct.core.words import told_names
 
 __all__ = ["advanced", "basic", "drift", "exponential_mechanisms"]
 
@@ -34,6 +35,7 @@ _UP: Final = 1.0 + 1e-14
 _COUNT: Final = Domain(0.0, 2.0**53 - 1.0, integer=True)
 
 
+@told_names
 def basic(epsilons: Iterable[Real], deltas: Iterable[Real] = ()) -> tuple[float, float]:
     """Sums of epsilons and of deltas, for any steps, chosen adaptively.
 
@@ -54,6 +56,7 @@ def _row(name: str, given: object) -> object:
     return row
 
 
+@told_names
 def advanced(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:
     """Advanced composition of `count` steps, each (epsilon, delta): (epsilon', count delta + slack).
 
@@ -66,6 +69,7 @@ def advanced(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[
     return _with_mean(np.expm1, epsilon, delta, count, slack)
 
 
+@told_names
 def drift(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:
     """Advanced composition with the largest mean that a privacy loss can have; arguments as in `advanced`.
 
@@ -92,6 +96,7 @@ def _with_mean(
     return unwrap(np.where(nothing, 0.0, value)), unwrap(np.asarray(np.minimum((k * d + s) * _UP, 1.0)))
 
 
+@told_names
 def exponential_mechanisms(epsilon: Real, count: int, at: Reals) -> float | Floats:
     """Delta at epsilon `at` of `count` exponential mechanisms that are all fixed in advance, each of range `epsilon`.
 

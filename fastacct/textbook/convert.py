@@ -18,6 +18,7 @@ from fastacct.accountants.question import answer
 from fastacct.accountants.rdp import CONVERSIONS, RDP, Conversion
 from fastacct.core.inputs import NONNEGATIVE, UNIT, Domain, Floats, Reals, as_choice, as_common, unwrap
 from fastacct.core.rounding import raised
+from fastacct.core.words import told_names
 from fastacct.mechanisms.gaussian import Gaussian
 
 __all__ = ["approximate_to_advantage", "approximate_to_probabilistic", "bounded_range_to_zcdp", "gdp_to_zcdp"]
@@ -28,6 +29,7 @@ _ORDER: Final = Domain(1.0, 1e11, open_low=True)
 _POWER: Final = Domain(0.0, 1e11, open_low=True)
 
 
+@told_names
 def pure_to_zcdp(epsilon: Reals) -> float | Floats:
     """epsilon-DP is rho-zCDP with rho = epsilon tanh(epsilon/2), the smallest possible (below epsilon^2/2).
 
@@ -38,6 +40,7 @@ def pure_to_zcdp(epsilon: Reals) -> float | Floats:
     return unwrap(raised(e * np.tanh(0.5 * e), e > 0.0))
 
 
+@told_names
 def bounded_range_to_zcdp(epsilon: Reals) -> float | Floats:
     """Losses in a range of length epsilon (the exponential mechanism): rho = epsilon^2/8.  Cesar, Rogers 2021.
 
@@ -52,6 +55,7 @@ def bounded_range_to_zcdp(epsilon: Reals) -> float | Floats:
         return unwrap(raised(e * e / 8.0, e > 0.0))
 
 
+@told_names
 def gdp_to_zcdp(mu: Reals) -> float | Floats:
     """mu-GDP is rho-zCDP with rho = mu^2/2.  (The converse is false.)
 
@@ -66,6 +70,7 @@ def gdp_to_zcdp(mu: Reals) -> float | Floats:
         return unwrap(raised(0.5 * m * m, m > 0.0))
 
 
+@told_names
 def moments_to_rdp(power: Reals, log_moment: Reals) -> tuple[float | Floats, float | Floats]:
     """(order, divergence) from the moments accountant: alpha(lambda) = log E exp(lambda L) at order 1 + lambda.
 
@@ -79,6 +84,7 @@ def moments_to_rdp(power: Reals, log_moment: Reals) -> tuple[float | Floats, flo
     return unwrap(np.asarray(1.0 + t)), unwrap(raised(m / t, m > 0.0))
 
 
+@told_names
 def rdp_to_moments(order: Reals, divergence: Reals) -> tuple[float | Floats, float | Floats]:
     """(lambda, alpha(lambda)) of the moments accountant from a Rényi divergence: alpha(lambda) = lambda D(1 + lambda).
 
@@ -91,6 +97,7 @@ def rdp_to_moments(order: Reals, divergence: Reals) -> tuple[float | Floats, flo
         return unwrap(np.asarray(a - 1.0)), unwrap(raised((a - 1.0) * d, d > 0.0))
 
 
+@told_names
 def zcdp_to_epsilon_closed_form(rho: Reals, delta: Reals) -> float | Floats:
     """The textbook formula rho + 2 sqrt(rho log(1/delta)); `fa.epsilon(fa.ZCDP(rho), delta=delta)` is smaller.
 
@@ -103,6 +110,7 @@ def zcdp_to_epsilon_closed_form(rho: Reals, delta: Reals) -> float | Floats:
         return unwrap(raised(value, r > 0.0))
 
 
+@told_names
 def rdp_to_epsilon(
     order: Reals, divergence: Reals, delta: Reals, conversion: Conversion = "canonne_kamath_steinke"
 ) -> float | Floats:
@@ -124,6 +132,7 @@ def rdp_to_epsilon(
     return _at_one_order("epsilon", order, divergence, {"delta": (delta, UNIT)}, conversion)
 
 
+@told_names
 def rdp_to_delta(
     order: Reals, divergence: Reals, epsilon: Reals, conversion: Conversion = "canonne_kamath_steinke"
 ) -> float | Floats:
@@ -154,6 +163,7 @@ def _at_one_order(
     return unwrap(out)
 
 
+@told_names
 def approximate_to_advantage(epsilon: Reals, delta: Reals) -> float | Floats:
     """Largest membership advantage under (epsilon, delta)-DP: (exp(epsilon) - 1 + 2 delta)/(exp(epsilon) + 1).
 
@@ -164,6 +174,7 @@ def approximate_to_advantage(epsilon: Reals, delta: Reals) -> float | Floats:
     return unwrap(np.asarray(np.minimum(raised(np.tanh(0.5 * e) * (1.0 - d) + d, (e > 0.0) | (d > 0.0)), 1.0)))
 
 
+@told_names
 def approximate_to_probabilistic(epsilon: Reals, delta: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:
     """(epsilon + slack, a bound on the probability that the loss exceeds it) under (epsilon, delta)-DP.
 

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.inputs import COUNT, NONNEGATIVE, UNIT, Domain, Floats, Reals, as_common, as_number, unwrap
+from fastacct.core.words import told_names
 
 __all__ = ["expected_gap", "max_information", "probability_on_own_data", "statistical_query_error"]
 
@@ -24,6 +25,7 @@ _UP: Final = 1.0 + 4e-15
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 
 
+@told_names
 def expected_gap(epsilon: Reals, delta: Reals = 0.0) -> float | Floats:
     """Largest expectation of the chosen question's mean on the data less that in the population, or the reverse.
 
@@ -41,6 +43,7 @@ def expected_gap(epsilon: Reals, delta: Reals = 0.0) -> float | Floats:
     return unwrap(np.minimum(1.0, np.where(d > 0.0, half + d * (1.0 - half), np.tanh(0.25 * e)) * _UP))
 
 
+@told_names
 def max_information(epsilon: Reals, records: Reals, beta: float = 0.0) -> float | Floats:
     """Bits of max-information between the data and the output of an epsilon-DP analysis.
 
@@ -58,6 +61,7 @@ def max_information(epsilon: Reals, records: Reals, beta: float = 0.0) -> float 
     return unwrap(nats / math.log(2.0) * _UP)
 
 
+@told_names
 def probability_on_own_data(bits: Reals, probability: Reals, beta: float = 0.0) -> float | Floats:
     """Largest probability of an event of data and output, from that with fresh data in their place.
 
@@ -73,6 +77,7 @@ def probability_on_own_data(bits: Reals, probability: Reals, beta: float = 0.0) 
     return unwrap(np.minimum(1.0, found * _UP))
 
 
+@told_names
 def statistical_query_error(tau: Reals, records: Reals, *, epsilon: float) -> float | Floats:
     """Probability that the chosen question's mean on the data is off by tau or more.
 

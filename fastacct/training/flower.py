@@ -5,11 +5,13 @@ strategy = Metered(DifferentialPrivacyServerSideFixedClipping(FedAvg(), 1.0, 0.5
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
+from fastacct.training.rounds import refuse_clients, refuse_noise, refuse_weights
 
 _strategy: Foreign = import_extra("flwr.serverapp.strategy", "flower")
 
@@ -19,22 +21,39 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
 
     **Guarantee.** That of `Meter`, for releases of clients: a step is a round, a record is a client, and the strategy
     within clips and adds noise.  All of Flower's strategies take a fixed number of clients: `sampling="fixed_size"`
-    where they are drawn at random.  A round that fails counts.
+    where they are drawn at random, and `sample_rate=1.0` where all are asked.  A round that fails counts.  Metrics that
+    clients send have no noise, and are not counted.
+
+    Refused are strategies that add less noise than is counted or none, that ask other clients, or that clients weigh
+    differently in.  A round in which fewer clients reply than the noise is for changes nothing, and warns.
 
     After the last round that fits no client is asked, and nothing changes.  Epsilon is among the metrics of a round.
+
+    Parameters
+    ----------
+    strategy : flwr.serverapp.strategy.Strategy
+    meter : Meter
+    adds_noise : bool
+        Whether rounds clip the clients, weigh them and add the noise as is counted, otherwise than by Flower's own
+        strategies of fixed clipping around its FedAvg.  Others are refused without it.
     """
 
-    def __init__(self, strategy: Foreign, meter: Meter) -> None:
-        self.strategy, self.meter = strategy, meter
+    def __init__(self, strategy: Foreign, meter: Meter, *, adds_noise: bool = False) -> None:
+        self.strategy, self.meter, self.adds_noise = strategy, meter, adds_noise
+        self._refuse_noise()
 
     def configure_train(self, server_round: int, arrays: Foreign, config: Foreign, grid: Foreign) -> Iterable[Foreign]:
         """Record the round, and ask the clients of it; ask nobody where it does not fit."""
         if not self.meter.remaining:
             return []
+        self._refuse_noise()
+        asked = [*self.strategy.configure_train(server_round, arrays, config, grid)]
+        if not asked:
+            return asked
+        refuse_clients(self.strategy, self.meter.counted, len(asked), grid, adds_noise=self.adds_noise)
         if self.meter.waits:
             self.meter.epoch()
         self.meter.step()
-        asked: Iterable[Foreign] = self.strategy.configure_train(server_round, arrays, config, grid)
         return asked
 
     def aggregate_train(self, server_round: int, replies: Iterable[Foreign]) -> tuple[Foreign, Foreign]:
@@ -42,6 +61,16 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
         answered = [*replies]
         if not answered:
             return None, None
+        self._refuse_noise()
+        if not self.adds_noise:
+            if len(answered) < (needed := self.strategy.num_sampled_clients):
+                warnings.warn(
+                    f"{len(answered)} clients replied, and the noise is for num_sampled_clients = {needed}: this round "
+                    "changes nothing. Ask more clients than num_sampled_clients, so that some may be missing",
+                    stacklevel=2,
+                )
+                return None, None
+            refuse_weights(answered, self.strategy.strategy.weighted_by_key)
         arrays, metrics = self.strategy.aggregate_train(server_round, answered)
         if metrics is not None:
             metrics["epsilon"] = self.meter.epsilon
@@ -58,3 +87,6 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
     def summary(self) -> None:
         """The strategy's own."""
         self.strategy.summary()
+
+    def _refuse_noise(self) -> None:
+        refuse_noise(self.strategy, self.meter.least_noise, _strategy.FedAvg, adds_noise=self.adds_noise)

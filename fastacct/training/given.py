@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
 
-from fastacct.core.inputs import Domain, as_number
+from fastacct.accountants.batching import SAMPLINGS
+from fastacct.core.inputs import Domain, as_choice, as_number
+from fastacct.core.rounding import as_written
 from fastacct.loaders.seen import Seen
 
 _ANY: Final = Domain(0.0, math.inf)
@@ -48,6 +51,21 @@ def together(noise: float | Sequence[float]) -> float:
     if len(each) == 1 or least in (0.0, math.inf):
         return least
     return least / math.sqrt(math.fsum((least / one) ** 2 for one in each)) * (1.0 - 2.0**-49)
+
+
+def of_keywords(given: Mapping[str, Any]) -> Seen:
+    """The same of a run that keywords describe as of a live loader."""
+    kind = as_choice("sampling", given.get("sampling", "poisson"), SAMPLINGS)
+    for name in {"records", "batch_size"} & given.keys():
+        as_number(name, given[name])
+    records, size = given.get("records"), given.get("batch_size")
+    if kind not in ("shuffled", "allocation"):
+        return Seen("", "", {}, dict(given), 0, records=records)
+    if records is None or size is None:
+        raise TypeError(f"sampling = {kind!r} needs records and batch_size")
+    exact: Fraction = as_written(records) / as_written(size) * int(given.get("selected") or 1)
+    length = math.ceil(exact) if kind == "shuffled" else math.floor(exact)
+    return Seen("", "", {}, dict(given), length, "epochs", is_pass=True, records=records)
 
 
 def refuse_other_draws(given: Seen, counted: Seen) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.accountants.batching import SAMPLINGS
 from fastacct.accountants.question import Job, as_process
 from fastacct.accountants.run import Parameters, as_delta, parameters, process_of
-from fastacct.core.inputs import Domain, Floats, as_choice, as_number, unwrap
-from fastacct.core.rounding import as_written
+from fastacct.core.inputs import Domain, Floats, as_number, unwrap
 from fastacct.core.words import hinting
 from fastacct.dpsgd import epsilon as epsilon_of_run
 from fastacct.epsilon import epsilon
@@ -24,7 +21,7 @@ from fastacct.loaders.objects import accumulated, seen
 from fastacct.loaders.seen import Seen
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.training.given import refuse_other_draws, together, whole
+from fastacct.training.given import of_keywords, refuse_other_draws, together, whole
 
 _VERSION: Final = 1  # of the state
 _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
@@ -47,7 +44,8 @@ class Meter:
     shuffled data it is that of the whole pass.  Noise, batches and steps are fixed in advance, not chosen by the data.
 
     A pass over a loader that shuffles, or has a fixed order, is told by `epoch()`, since it may be left before its end:
-    each that is begun counts.  `batches()` calls `epoch` and `step` by itself.
+    each that is begun counts.  `batches()` calls `epoch` and `step` by itself.  A cycle of JAX Privacy goes on
+    until `epoch` is called, by `batches()` too, or a state is loaded: its groups of records are new ones then.
 
     Parameters
     ----------
@@ -123,7 +121,7 @@ class Meter:
             raise TypeError(f"{beside[0]} is what a meter counts: leave it out")
         if limit := [name for name in given if name in _LIMITS]:
             raise TypeError(f"{limit[0]}: the largest epsilon of a meter is stop_at")
-        live = _of_keywords(given) if loader is None else seen(loader, make_private=make_private)
+        live = of_keywords(given) if loader is None else seen(loader, make_private=make_private)
         if loader is not None:
             proved(live, run.get("neighbors", "add_remove"))
             if twice := [name for name in given if name not in live.asks]:
@@ -135,14 +133,16 @@ class Meter:
         is_poisson = not live.is_pass and live.per == 1 and live.run.get("sampling", "poisson") == "poisson"
         self._draws = self.accumulate if is_poisson else 1
         self._drawn = live
-        self._live = accumulated(live, self.accumulate // self._draws, self)
+        if live.is_pass and not live.length:
+            raise ValueError("the loader does not say how many batches a pass has: give the one that makes them")
+        self._live = accumulated(live, self.accumulate // self._draws, loader)
         if live.most < math.inf:
             self._live = self._live._replace(most=live.most // self.accumulate)
         self.accumulate *= live.batches
         noise = together(noise_multiplier)
         self._run = given | self._live.run | {"noise_multiplier": live.share * noise}
-        self.least_noise = 0.0 if isinstance(noise_multiplier, Sequence) else noise
-        """The noise multiplier that an optimizer must have at least; 0 where several releases were given."""
+        self.least_noise = min(noise_multiplier) if isinstance(noise_multiplier, Sequence) else noise
+        """The noise multiplier that an optimizer must have at least: the least of several releases."""
         sizes = {"records": live.records if live.records is not None else given.get("records")}
         self.delta = float(unwrap(as_delta(delta, sizes)))
         self._asked["delta"] = self.delta
@@ -150,9 +150,10 @@ class Meter:
         self.steps = 0
         """Steps that have been recorded."""
         self._units = 0
-        """What they count as: steps, or passes, the last of which may be open."""
+        """What they count as: steps, cycles or passes, the last of which may be open."""
+        self._size = self._live.length if self._live.is_pass else self._live.per
         self._in_pass: int | None = None
-        """Steps of the pass that was begun; None where none was, or it is not known whether it goes on."""
+        """Steps of the pass or cycle that was begun; None where none was, or it is not known whether it goes on."""
         self._left: int | None = None
         """The same of a pass that was open when the state was saved."""
         self._uses_all = False
@@ -183,6 +184,11 @@ class Meter:
         return self._epsilon_of(self._units)
 
     @property
+    def counted(self) -> Mapping[str, object]:
+        """What a step counts as, in the keywords of `fastacct.dpsgd.epsilon`."""
+        return {**self._run, **self._asked}
+
+    @property
     def waits(self) -> bool:
         """Whether a pass over the loader has to be told by `epoch` before the next step."""
         return self._live.is_pass and self._in_pass is None
@@ -195,16 +201,12 @@ class Meter:
     @property
     def remaining(self) -> int | float:
         """Steps that still fit into the budget, if passes are gone through to their ends; inf where any number does."""
-        fits = self._fitting()
-        if self._live.is_pass:
-            own = self._live.length - self._in_pass if self._in_pass else 0
-            more = float((fits - self._units) * self._live.length + own)
-        else:
-            more = min(fits * self._live.per, self._live.most) - self.steps
+        fits, own = self._fitting(), self._size - self._in_pass if self._in_pass else 0
+        more = min((fits - self._units) * self._size + own, self._live.most - self.steps)
         return math.inf if fits >= _MOST and self._live.most == math.inf else max(int(more), 0)
 
     def epoch(self, *, goes_on: bool = False) -> None:
-        """Begin a pass over the loader; with `goes_on`, after a state was loaded, go on with the one that was open.
+        """Begin a pass or a cycle; with `goes_on`, after a state was loaded, go on with the one that was open.
 
         A pass goes on only where the rest of the same order comes, and no batch comes twice.  Where that is not sure,
         leave it out: a new pass counts as one more.
@@ -226,30 +228,29 @@ class Meter:
         more, live = int(as_number("steps", steps, _WHOLE)), self._live
         if whole(self._loader) != self._whole:
             raise ValueError("the loader's sampler was changed since the meter was made: make a new meter for it")
-        units = -(-(self.steps + more) // live.per)
+        begun = self._in_pass or 0
         if live.is_pass:
             if self._in_pass is None:
                 raise ValueError(
                     "no pass over the loader was begun: call epoch() before its first step, or use batches()"
                 )
-            if self._in_pass + more > live.length:
-                this = f"a pass has {live.length} steps, and this would be step {self._in_pass + more}"
+            if begun + more > live.length:
+                this = f"a pass has {live.length} steps, and this would be step {begun + more}"
                 raise ValueError(f"{this}: call epoch() where the next one begins")
-            units = self._units + (self._in_pass == 0)
+        units = self._units - (begun > 0) - (begun + more) // -self._size
         if self.steps + more > live.most:
             raise BudgetExceededError(f"the sampler draws {live.most} batches, and no more; nothing was recorded")
         if units > self._fitting():
             words = "1 more step" if more == 1 else f"{more} more steps"
+            words = "the next pass over the loader" if live.is_pass else words
             would = f"{self._epsilon_of(units):.6g}"
             raise BudgetExceededError(
                 f"{words} would spend epsilon {would}, above stop_at = {self.stop_at!r}; nothing was recorded"
             )
-        self.steps, self._units = self.steps + more, units
-        if live.is_pass:
-            self._in_pass = (self._in_pass or 0) + more
+        self.steps, self._units, self._in_pass = self.steps + more, units, (begun + more - 1) % self._size + 1
 
     def batches(self, loader: Iterable[Any] | None = None) -> Iterator[Any]:
-        """The batches of one pass over the loader, each recorded before it is given out, until the budget ends.
+        """The batches of the loader, each recorded before it is given out, until the budget ends.
 
         With `accumulate` a step is recorded before the first of so many batches.
         """
@@ -260,10 +261,11 @@ class Meter:
         over = self._loader if loader is None else loader
         if not isinstance(over, Iterable):
             raise TypeError("batches() needs a loader to go through: give it here, or to Meter")
-        if self._live.is_pass:
-            self.epoch()
         for i, batch in enumerate(over):
-            if i % self.accumulate == 0:
+            place = i % self._drawn.length if self._drawn.repeats else i
+            if place == 0:
+                self.epoch()
+            if place % self.accumulate == 0:
                 if not self.remaining:
                     return
                 self.step()
@@ -281,7 +283,7 @@ class Meter:
         """
         mine = self._drawn
         try:
-            given = loader if isinstance(loader, Seen) else accumulated(seen(loader), mine.batches, self)
+            given = loader if isinstance(loader, Seen) else accumulated(seen(loader), mine.batches, loader)
         except ValueError:
             if self._loader is None:
                 return
@@ -318,14 +320,11 @@ class Meter:
             steps, units, in_pass = (int(as_number(name, state[name], _STATE)) for name in _COUNTS)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: {error}") from error
-        live = self._live
-        least = -(-steps // (live.length if live.is_pass else live.per))
-        if not (least <= units <= steps and in_pass <= min(steps, live.length)) or (
-            not live.is_pass and units != least
-        ):
+        size = self._size
+        if not (-(-steps // size) <= units <= steps and in_pass <= min(steps, size)):
             raise ValueError("the state is damaged: its counts do not fit together")
         self.steps, self._units = steps, units
-        self._in_pass, self._left = None, in_pass if live.is_pass and 0 < in_pass < live.length else None
+        self._in_pass, self._left = None, in_pass if 0 < in_pass < size else None
 
     def _words(self) -> str:
         """The run and what was before it, for comparison."""
@@ -336,7 +335,7 @@ class Meter:
     def _fitting(self) -> int:
         """Units that fit into the budget, found once."""
         if self._fits is None:
-            top = _MOST if self._live.most == math.inf else -(-int(self._live.most) // self._live.per)
+            top = _MOST if self._live.most == math.inf else int(self._live.most)
             low, high = (top, top + 1) if self.stop_at == math.inf else (0, 1)
             while high <= top and self._epsilon_of(high) <= self.stop_at:
                 low, high = high, min(2 * high, top + 1) if high < top else top + 1
@@ -374,18 +373,3 @@ class Meter:
             noise, rate, _ = map(unwrap, parameters(self._of(units)).values())
             own = Gaussian(noise).poisson(rate, draws=self._draws) * units
         return own if self._after is None else self._after + own
-
-
-def _of_keywords(given: Mapping[str, Any]) -> Seen:
-    """The same of a run that keywords describe as of a live loader."""
-    kind = as_choice("sampling", given.get("sampling", "poisson"), SAMPLINGS)
-    for name in {"records", "batch_size"} & given.keys():
-        as_number(name, given[name])
-    records, size = given.get("records"), given.get("batch_size")
-    if kind not in ("shuffled", "allocation"):
-        return Seen("", "", {}, dict(given), 0, records=records)
-    if records is None or size is None:
-        raise TypeError(f"sampling = {kind!r} needs records and batch_size")
-    exact: Fraction = as_written(records) / as_written(size) * int(given.get("selected") or 1)
-    length = math.ceil(exact) if kind == "shuffled" else math.floor(exact)
-    return Seen("", "", {}, dict(given), length, "epochs", is_pass=True, records=records)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fastacct.core.extras import Foreign, import_extra
-from fastacct.core.files import atomic_output
+from fastacct.core.files import atomic_output, locked, real_file
 from fastacct.core.words import as_json
 from fastacct.training.meter import Meter
 
@@ -23,7 +23,9 @@ class MeterFilter(_filter.Filter):  # type: ignore[misc]
 
     **Guarantee.** That of `Meter`, whose keywords this takes: a step is a result that is sent, to which noise was added
     before.  The file `path` is written before the result is passed on: one that was counted may not have been sent,
-    but none is sent that was not counted.
+    but none is sent that was not counted.  Filters with one file, also of several processes, share one count.
+
+    Results that failed are sent without what is in them: NVFlare's own filters add no noise to them.
     """
 
     def __init__(self, path: str, **run: Foreign) -> None:
@@ -33,11 +35,17 @@ class MeterFilter(_filter.Filter):  # type: ignore[misc]
     def process(self, shareable: Foreign, fl_ctx: Foreign) -> Any:
         """Record the result, or refuse to send it."""
         if shareable.get_return_code() != "OK":
+            for name in [name for name in shareable if name != "__headers__"]:
+                del shareable[name]
             return shareable
-        if not self.meter.steps and self.path.exists():
-            self.meter.load_state_dict(json.loads(self.path.read_text("utf-8")))
-        self.meter.step()
-        with atomic_output(self.path, overwrite=True) as file:
-            file.write_text(as_json(self.meter.state_dict()), "utf-8")
+        path = real_file(self.path)
+        with locked(path):
+            if path.exists():
+                kept = json.loads(path.read_text("utf-8"))
+                if kept != self.meter.state_dict() and kept["steps"] >= self.meter.steps:  # another filter's
+                    self.meter.load_state_dict(kept)
+            self.meter.step()
+            with atomic_output(path, overwrite=True) as file:
+                file.write_text(as_json(self.meter.state_dict()), "utf-8")
         self.log_info(fl_ctx, f"epsilon {self.meter.epsilon:.6g} at delta {self.meter.delta:g}")
         return shareable

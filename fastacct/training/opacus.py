@@ -72,8 +72,9 @@ class Guard:
         if not after <= self.stop_at:
             accountant.history[:] = before
             self._is_closed = True
+            what = "the next pass over the loader" if accountant.sampling == "passes" else "1 more step"
             raise BudgetExceededError(
-                f"1 more step would spend epsilon {after:.6g}, above stop_at = {self.stop_at!r}; nothing was recorded"
+                f"{what} would spend epsilon {after:.6g}, above stop_at = {self.stop_at!r}; nothing was recorded"
             )
         self.epsilon = after
         if self._log is not None:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.extras import Foreign
 
-_OWN: Final = ("add_noise", "pre_step", "clip_and_accumulate")
+_OWN: Final = ("add_noise", "pre_step", "clip_and_accumulate")  # of Opacus
 _UNSEEDED: Final = 67280421310721
 """What a torch.Generator has that nobody seeded; that of PyTorch itself is drawn anew."""
 
 
-def private_part(optimizer: Foreign) -> Foreign:
+def private_part(optimizer: Foreign, inside: str = "optimizer") -> Foreign:
     """The optimizer that adds noise, below what trainers wrap it in; None where no such one is known."""
     for _ in range(8):
         if optimizer is None or hasattr(optimizer, "noise_multiplier"):
             break
-        optimizer = getattr(optimizer, "optimizer", None)
+        optimizer = getattr(optimizer, inside, None)
     return optimizer
 
 
@@ -39,20 +40,29 @@ def refuse_less_noise(optimizer: Foreign, noise_multiplier: float, *, adds_noise
             "expected_batch_size=...): docs/howto/training.md. If your steps clip and add the noise elsewhere, say so: "
             "MeterCallback(meter, adds_noise=True)"
         )
+    refuse_less(own, noise_multiplier, "optimizer")
+    refuse_replaced(own)
+
+
+def refuse_less(own: Foreign, noise_multiplier: float, what: str) -> None:
+    """ValueError where what adds the noise adds less than is counted."""
     if not own.noise_multiplier >= noise_multiplier:
         counted = f"and noise_multiplier = {noise_multiplier!r} is counted"
-        raise ValueError(f"noise_multiplier = {own.noise_multiplier!r} is what the optimizer has now, {counted}")
-    refuse_replaced(own)
+        raise ValueError(f"noise_multiplier = {own.noise_multiplier!r} is what the {what} has now, {counted}")
 
 
 def refuse_replaced(optimizer: Foreign) -> None:
     """ValueError where methods of an optimizer of Opacus that clip and add noise were replaced."""
-    kind = type(optimizer)
-    if not kind.__module__.startswith("opacus."):
-        return
-    for name in _OWN:
-        if name in vars(optimizer) or not str(getattr(kind, name).__module__).startswith("opacus."):
-            raise ValueError(f"{name} of the optimizer was replaced: nothing is known of its noise")
+    if type(optimizer).__module__.startswith("opacus.") and (name := replaced(optimizer, "opacus.", _OWN)):
+        raise ValueError(f"{name} of the optimizer was replaced: nothing is known of its noise")
+
+
+def replaced(thing: Foreign, home: str, names: Iterable[str]) -> str:
+    """The first of these methods that is not the library's own; "" where all are."""
+    for name in names:
+        if name in vars(thing) or not str(getattr(getattr(type(thing), name, None), "__module__", "")).startswith(home):
+            return name
+    return ""
 
 
 def warn_of_seed(optimizer: Foreign) -> None:

@@ -81,6 +81,10 @@ HOSTILE = {
         _claim([{"count": 2, "laplace": "9"}] * 100, plan=_LATTICE | {"places": 2**19, "lattices": _MANY}),
         "so many places",
     ),
+    "a lattice that goes back": (
+        _claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"lattices": [[[-100, 100, 1], [100, -100, -1]]]}),
+        "points: none, or many",
+    ),
     "4096 bits": (_claim({"count": 1, "gaussian": "9"}, plan=_LATTICE | {"bits": 4096}), "bits = 4096 is not whole"),
     "half a billion records that are kept": (
         _claim({"count": 1, "gaussian": "9", "poisson": "0.5", "at_most": [5 * 10**8, 10**9]}),

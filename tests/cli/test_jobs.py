@@ -225,10 +225,15 @@ def test_a_budget_has_one_name(file, tmp_path):
     for count, name in enumerate((ledger, link, far), 1):
         assert f"recorded: {file} * 1" in call(f"budget {name} --job {file}").stdout
         assert fa.Accountant.from_json(ledger.read_text()).ledger == JOB * count
-    assert far.is_symlink()
-    assert link.is_symlink()
     assert {one.name for one in tmp_path.rglob(".*")} == {".ledger.json.lock"}
     before, other = ledger.read_text(), tmp_path / "other.json"
+    for name in (link, far):
+        assert call(f"budget {name} --epsilon 9 --delta 1e-5").exit_code == 2, "it is there already"
+        found = call(f"budget {name} --job {file} --count 10000")
+        assert (found.exit_code, "exceeds the budget: not recorded" in found.stdout) == (1, True)
+        assert before == ledger.read_text()
+    assert far.is_symlink()
+    assert link.is_symlink()
     other.hardlink_to(ledger)
     for name in (ledger, link, other):
         found = call(f"budget {name} --job {file}")

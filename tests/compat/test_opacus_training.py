@@ -1,6 +1,7 @@
 """The accountant for Opacus in a training loop: loaders that are Poisson or not, checkpoints, and what is refused."""
 
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -205,10 +206,18 @@ def test_a_loader_of_opacus_is_poisson_whatever_is_said_of_it():
         training(PrivacyEngine(accountant="fastacct"), poisson=False, epsilon=2.0, loader=loader)
 
 
+def test_the_default_accountant_prints_the_number_that_the_page_says():
+    """docs/backends/opacus.md: 1,000 records in batches of 50, 3 epochs, noise 1; Poisson and shuffled alike."""
+    theirs = PrivacyEngine().accountant
+    theirs.history = [(1.0, 1 / 20, 60)]
+    page = (Path(__file__).parents[2] / "docs/backends/opacus.md").read_text()
+    assert f"PRV, prints {theirs.get_epsilon(1e-5):.2f}, where" in page
+
+
 def test_each_engine_warns_once():
     engine = registered()
     for one in (engine, PrivacyEngine(accountant="fastacct")):
-        with pytest.warns(fast.NotPoissonWarning, match="theirs is larger"):
+        with pytest.warns(fast.NotPoissonWarning, match="does not hold for them"):
             training(one, poisson=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", fast.NotPoissonWarning)

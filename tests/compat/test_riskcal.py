@@ -1,5 +1,6 @@
 """riskcal's names over fastacct jobs: certified, and what must not pass."""
 
+import math
 import re
 from pathlib import Path
 
@@ -150,6 +151,18 @@ def test_riskcals_curve_of_a_long_run_is_above_what_is_refuted():
     assert theirs > fa.tradeoff_bounds(job, 0.01, envelope="convex").upper + 1e-4
 
 
+def test_a_step_has_the_rate_that_the_loader_of_opacus_draws_with():
+    class Optimizer:
+        noise_multiplier, accumulated_iterations = 1.0, 1
+
+    accountant = ours.FastAccountant()
+    record = accountant.get_optimizer_hook_fn(1 / 1000)
+    for _ in range(1000):
+        record(Optimizer)
+    drawn = fa.Gaussian(1.0).poisson(16778 / 2**24) * 1000
+    assert accountant.get_epsilon(delta=1e-5) >= fa.epsilon_lower(drawn, delta=1e-5) > 0.148909
+
+
 def test_steps_that_are_no_poisson_sample_are_refused_by_name():
     """Opacus calls the hook as `make_private` does: with its arguments as local variables."""
 
@@ -159,16 +172,16 @@ def test_steps_that_are_no_poisson_sample_are_refused_by_name():
     def make_private(poisson_sampling):
         return accountant.get_optimizer_hook_fn(sample_rate=0.05)
 
-    accountant = ours.FastAccountant()
+    accountant, rate = ours.FastAccountant(), math.ceil(0.05 * 2**24) / 2**24  # below which 24 bits are
     record = make_private(True)
     record(Optimizer)
-    assert accountant.history == [(1.0, 0.05, 1)]
+    assert accountant.history == [(1.0, rate, 1)]
     Optimizer.accumulated_iterations = 4
     with pytest.raises(ValueError, match=r"a step on 4 batches: .*fastacct\.compat\.opacus"):
         record(Optimizer)
     with pytest.raises(ValueError, match=r"poisson_sampling=False: .*fastacct\.compat\.opacus"):
         make_private(False)
-    assert accountant.history == [(1.0, 0.05, 1)]
+    assert accountant.history == [(1.0, rate, 1)]
 
 
 def test_the_page_runs(capsys):

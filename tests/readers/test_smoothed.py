@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastacct as fa
+from fastacct.core.bounds import Found, Status
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import Atoms, OutOfReachError, Part
+from fastacct.losses.loss import Atoms, OutOfReachError, Part, log_moment, weighted
 from fastacct.readers import smoothed
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.smoothed import Smoothed, _Sum
@@ -119,7 +120,7 @@ def test_what_is_beyond_the_last_point_is_counted(monkeypatch):
 
 def off(made: _Sum, loss: Cells, weight: Cells, **near: int) -> float:
     """Largest error of the sums of all phases, over what the ledger says."""
-    found, grown = made._moments(loss, weight, **near)
+    found, grown = smoothed._moments(loss, weight, made._period, made.points, **near)
     t = np.arange(made.points).astype(np.longdouble) * np.longdouble(made._spacing)
     x = np.multiply.outer(t, loss.astype(np.longdouble))
     real, imaginary = (np.sum(wave(x) * weight, axis=1) for wave in (np.cos, np.sin))
@@ -137,14 +138,60 @@ def test_all_phases_are_as_good_as_their_ledger_says(wide):
     assert off(made, loss, weight, near=11) > 1.0
 
 
+def test_many_atoms_are_added_up_in_many_sums():
+    """So that few roundings are counted: a hundredth of one for each atom."""
+    made, rng = _Sum([(atoms(LOSS, MASS), 1)], 2.0, 0.01), np.random.default_rng(3)
+    loss, weight = 0.3 + 1e-3 * rng.standard_normal(20_000), np.full(20_000, 1.0 / 20_000)
+    assert off(made, loss, weight) < 1.0
+    assert smoothed._moments(loss, weight, made._period, made.points)[1][0] < 0.05 * loss.size
+
+
+SPREAD = atoms(1e-3 * np.random.default_rng(1).standard_normal(60), np.full(60, 1.0 / 60.0))
+MANY = [(SPREAD, 20_000), (atoms(np.array([-0.0003, 0.0004]), np.array([0.55, 0.45])), 300)]
+
+
+def test_groups_of_points_far_out_bound_their_terms():
+    """Each term is found by itself here."""
+    made = _Sum(MANY, 2.0, 1e-9)
+    t = np.arange(made.points, made._last / made._spacing) * made._spacing
+    assert made.points < 0.02 * t.size
+    size = np.abs(made._payoff(t))
+    for one, n in MANY:
+        weight = one.mass * np.exp(2.0 * one.loss)
+        size *= np.abs(np.exp(1j * np.multiply.outer(t, one.loss)) @ (weight / weight.sum())) ** n
+    assert 0.0 < size.sum() < made._far < 1e-14 * abs(made._payoff(np.zeros(1))[0])
+
+
+def test_terms_that_are_left_out_may_have_any_sign():
+    made, more = _Sum(MANY, 2.0, 1e-9), _Sum(MANY, 2.0, 1e-9)
+    more._far += 0.01 * made._transform.size
+    unit = made._spacing / math.pi * math.exp(made._transform.scale - 2.0 * 0.7)
+    for least, most, side in zip(more.smooth(0.7), made.smooth(0.7), (-1.0, 1.0), strict=True):
+        assert (least - most) * side == pytest.approx(0.01 * unit * made._transform.size, rel=1e-3)
+
+
+@pytest.mark.parametrize("s", [1e-3, 1e-5])
+def test_sums_of_which_few_points_matter_have_the_truth_inside(s):
+    """A thousand releases of two answers: a binomial number of the larger one."""
+    n, (low, high), share = 1_000, (-0.0131, 0.0177), 0.46
+    made = _Sum([(atoms(np.array([low, high]), np.array([1.0 - share, share])), n)], 3.0, s * s)
+    with mp.workdps(30):
+        chance = [mp.binomial(n, k) * mp.mpf(share) ** k * (1 - mp.mpf(share)) ** (n - k) for k in range(n + 1)]
+        for epsilon in (0.9, 1.63, 2.5):
+            losses = [k * mp.mpf(high) + (n - k) * mp.mpf(low) - epsilon for k in range(n + 1)]
+            truth = float(mp.fsum(p * (1 - mp.exp(-x)) for p, x in zip(chance, losses, strict=True) if x > 0))
+            assert made.below(epsilon) <= truth <= made.above(epsilon)
+            assert made.above(epsilon) - made.below(epsilon) < (1e-9 + 20.0 * s * s) * truth
+
+
 def test_phases_as_bad_as_their_bound_are_counted(monkeypatch):
     """With a rounding of 1e-9 instead, and phases off by as much as is counted."""
     places = (0.5, 1.103, 2.03)
     exact = [_Sum(PARTS, 2.0, 1e-4).smooth(epsilon) for epsilon in places]
-    phases, moments = _Sum._phases, _Sum._moments
+    phases, moments = _Sum._phases, smoothed._moments
     monkeypatch.setattr(smoothed, "ROUNDING", 1e-9)
     monkeypatch.setattr(_Sum, "_phases", lambda self, x: phases(self, x * (1.0 + 2.9e-9)))
-    monkeypatch.setattr(_Sum, "_moments", lambda self, x, weight: moments(self, x * (1.0 - 3.9e-9), weight))
+    monkeypatch.setattr(smoothed, "_moments", lambda x, *others: moments(x * (1.0 - 3.9e-9), *others))
     rough = _Sum(PARTS, 2.0, 1e-4)
     for epsilon, (low, high) in zip(places, exact, strict=True):
         least, most = rough.smooth(epsilon)
@@ -242,3 +289,32 @@ def test_tiny_losses_beside_a_huge_one_do_not_overflow():
     lower, upper, _ = fa.epsilon_bounds(sum(parts, fa.Process()), delta=1e-30, neighbors="remove")
     assert lower <= 1e5 + 900 * 1.3e-5
     assert upper >= 1e5 - 900 * 1.3e-5
+
+
+def test_what_a_sum_has_said_holds_where_the_grid_says_less(monkeypatch):
+    parts = [Part(atoms(LOSS, MASS), atoms(LOSS, MASS), 5)]
+    made, nothing = Smoothed(parts, Grid(parts, 1e-6), 1e-6), Found(0.0, math.inf, Status.NOT_MET)
+
+    def no_more(*_):
+        raise OutOfReachError("rounding")
+
+    monkeypatch.setattr(made, "_less", no_more)
+    monkeypatch.setattr(made, "_is_enough", lambda own, found: False)
+    monkeypatch.setattr(made._grid, "delta", lambda epsilon: nothing._replace(upper=1.0))
+    monkeypatch.setattr(made._grid, "epsilon", lambda delta: nothing)
+    truth = all_sums([(atoms(LOSS, MASS), 5)], 1.0)
+    assert made.delta(1.0).lower <= truth <= made.delta(1.0).upper <= 1.01 * truth
+    assert made.epsilon(truth).lower <= 1.0 <= made.epsilon(truth).upper <= 1.01
+
+
+def test_each_of_two_distributions_has_its_own_tilt():
+    """One of them alone has a rare large loss, which weighs most under the other's tilt."""
+    tail = atoms(np.append(LOSS, 9.0), np.append(MASS, 1e-13))
+    parts = [Part(tail, atoms(LOSS, MASS), 40, is_apart=True)]
+    lower, upper = Smoothed(parts, Grid(parts, 1e-6), 1e-6)._sums(8.0, 22.0, 1.0)
+    assert upper._tilt < lower._tilt
+    for one in (lower, upper):
+        for other in (one._tilt / 1.25, one._tilt * 1.25):
+            moments = [(n, *weighted(a, n)[1:]) for a, n in one._parts]
+            least, more = (log_moment(moments, t).value - 22.0 * t for t in (one._tilt, other))
+            assert least <= more + 1.0

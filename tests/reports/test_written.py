@@ -35,8 +35,8 @@ def test_numbers_of_a_report_are_those_of_the_verbs():
     shuffled = {**RUN, "neighbors": "zero_out", "sampling": "shuffled"}
     what_if = {
         "10 % more noise": (noisier, fa.Gaussian(1.1 * 1.0408).poisson(512 / 50_000) * 2930),
-        "the same job (a record is told from another one in its place)": (replaced, job),
-        "batches of shuffled data, as in most loaders (a record is told from an empty one)": (
+        "another relation: a record is replaced by another one": (replaced, job),
+        "batches of shuffled data, as in most loaders (an empty record takes the place of one)": (
             shuffled,
             fa.Gaussian(1.0408).shuffled(98) * 30,
         ),
@@ -175,7 +175,7 @@ def test_plain_words_say_the_conditions_and_what_people_with_several_records_hav
     assert "one of the 50,000 rows" in plain
     assert f"with 5 records, on average at most {math.ceil(1000 * found.numbers['groups'][5][1]) / 10:g}" in plain
     assert "This report does not check them" in plain
-    assert len(found.part("What is assumed").rows) == 7
+    assert len(found.part("What is assumed").rows) == 8
 
 
 def test_reports_of_samples_say_that_batches_are_secret():
@@ -353,7 +353,7 @@ def test_a_certificate_and_an_audit_stand_beside_what_is_proved():
     assert known.verify().startswith("proved: epsilon <= 2 at delta")
     assert f"ε ≤ {known.epsilon} at δ = 0.000001" in text
     assert f"SHA-256 {hashlib.sha256(known.text.encode()).hexdigest()}" in text
-    assert "Proved: at most 2; shown by an audit: at least 0.821 (95 %); the guarantee is not refuted." in text
+    assert "Proved: at most 2.00; shown by an audit: at least 0.821 (95 %); the guarantee is not refuted." in text
     assert found.numbers["audit"]["shown"] == audit.epsilon(1e-6)
     assert known.epsilon in found.render("html")
 

@@ -230,6 +230,9 @@ MUTANTS = (
      "kernels/line/capped_ledger test_errors_of_all_points"),
     (LEDGER, "power = job->has_floor ? 1.06 * steps : steps, weight", "power = 1.0, weight",
      "kernels/line/capped_ledger test_errors_of_all_points"),
+    # moments for which nodes of data are not made
+    ("line/families.h", "return fa_pieces_real_error(block, a, 0.0);", "return 0.0;",
+     "kernels/line/families test_moments_for"),
     # without a line
     ("line/capped_bound.h", "            1.001 * fa_cap_exp(", "            0.1 * fa_cap_exp(",
      "kernels/line/capped_ledger test_the_bound_without"),

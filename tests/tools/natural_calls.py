@@ -22,6 +22,41 @@ MORE = [
     ("fa.sensitivity.mean(0.0, 1.0, 100)", "takes 2 arguments without names; their names: low, high, records"),
     ("fa.utility(LAPLACE, 0.95)", "takes 1 argument without names; their names: mechanism"),
     ("fa.sweep(JOB)", "their names: delta, epsilon"),
+    # a keyword for what is a value here
+    *(
+        (f"fa.dpsgd.epsilon(**FIXED, delta=1e-5, {word}=True)", cure)
+        for word, cure in (
+            ("shuffle", "write sampling='shuffled', with neighbors="),
+            ("replacement", "write sampling='with_replacement'"),
+            ("poisson", "write sampling='poisson', which is the default"),
+            ("replace_one", "write neighbors='replace_one'"),
+            ("rdp", "write accountant=fastacct.RDP()"),
+            ("n_iter", "did you mean 'steps'"),
+        )
+    ),
+    ("fa.dpsgd.epsilon(**FIXED, delta=1e-5, with_replacement=True)", "write sampling='with_replacement'"),
+    (
+        "fa.dpsgd.epsilon(sigma=1.1, sampling_ratio=0.01, T=9, delta=1e-5)",
+        "'sampling_ratio' (did you mean 'sample_rate'?)",
+    ),
+    ("fa.DPSGD(**FIXED)", "did you mean 'dpsgd.job'"),
+    ("fa.from_opacus({})", "fastacct.compat.jobs.from_opacus(state)"),
+    ("GAUSSIAN.fixed_size(n=1000, m=10)", "'m' (did you mean 'batch_size'?), and 'n' (did you mean 'records'?)"),
+    ("fa.Randomised(1.0)", "did you mean 'RandomizedResponse'"),
+    ("fa.zero_concentrated(0.1)", "did you mean 'ZCDP'"),
+    ("fa.attack_advantage(JOB)", "did you mean 'advantage'"),
+    ("fa.epsilon(JOB, delta=1e-5, conversion='optimal')", "write accountant=fastacct.RDP(conversion=...)"),
+    ("fa.Accountant(3, 1e-5, mode='rdp')", "did you mean 'filter'"),
+    ("fa.audit.scores([0.0], [1.0], alpha=0.05)", "did you mean 'confidence'"),
+    ("fa.sensitivity.histogram(l2=True)", "did you mean 'norm'"),
+    ("GAUSSIAN.poisson(batch_size=50, records=1000)", "write sample_rate=batch_size / records"),
+    ("GAUSSIAN.poisson(50, 1000)", "as sample_rate=0.01, or batch_size / records"),
+    ("fa.dpsgd.compute_epsilon(**FIXED, delta=1e-5)", "did you mean 'epsilon'"),
+    ("fa.privacy_spent(JOB, delta=1e-5)", "write fastacct.epsilon(job, delta=...)"),
+    ("fa.epsilon_lower_bound(JOB, delta=1e-5)", "did you mean 'epsilon_lower'"),
+    ("fa.audit.one_run(n=1000, guesses=200, correct=190)", "'correct' (did you mean 'right'?), and 'n' (did you mean"),
+    ("SWEEP.to_csv('a.csv')", "compute().to_dataframe()"),
+    ("fa.Accountant(3, 1e-5).epsilon_remaining", "did you mean 'remaining'"),
     # budgets
     ("fa.Accountant(target_epsilon=3, target_delta=1e-5)", "did you mean 'delta'"),
     *(
@@ -160,7 +195,7 @@ MORE = [
     *((f"fa.{word}", "did you mean 'calibrate'") for word in ("solve", "calibrate_noise")),
     ("fa.find_noise_multiplier", "did you mean 'dpsgd.noise_multiplier'"),
     *(
-        (f"fa.calibrate(fa.Gaussian, epsilon=1.0, delta=1e-5, {word}=1)", "did you mean 'bracket'")
+        (f"fa.calibrate(fa.Gaussian, epsilon=1.0, delta=1e-5, {word}=1)", "write bracket=(low, high)")
         for word in ("bounds", "lo")
     ),
     # sweeps and plans
@@ -254,7 +289,7 @@ MORE = [
             ("round", "round(..., 2) leaves two"),
             ("device", "in double precision"),
             ("eps_error", "no tolerance"),
-            ("replacement", "did you mean 'sampling'"),
+            ("replacement", "write sampling='with_replacement'"),
             ("gradient_accumulation", "of all workers together"),
         )
     ),

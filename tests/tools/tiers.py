@@ -1,9 +1,9 @@
 """Which tests run when: `pytest --tier=quick` and the other tiers.  python -m tests.tiers lists what `make test` lacks.
 
-make quick     of every function cases of at most 0.3 s of process time, for 0.15 s together and one at least, and what
-               QUICK names (tests/costs.json has the seconds)
-make test      of every function the cases that take 1.5 s together, one at least, what WHOLE names, and what rows of
-               mutants.py and kernel_mutants.py name, in quick where it is cheap
+make quick     of every function cases of at most 0.3 s of process time, for 0.15 s together, one at least; what QUICK
+               names; of 0.7 s at most a case or two that a row of mutants.py or kernel_mutants.py names alone
+               (tests/costs.json has the seconds)
+make test      of every function the cases that take 1.5 s together, one at least, what WHOLE names, and what rows name
 make lint      form of the code: rooms, imports, types, words of messages
 make docs      form of the pages: links, sentences, tables, examples
 make campaign  all that is not form, and what CAMPAIGN names; Hypothesis at random
@@ -81,6 +81,9 @@ QUICK = (
     "kernels/test_direct_sums.py::test_bounds_of_windows_on_losses_that_are_data_hold",
 )
 
+#: Process time of a case up to which quick runs what a row of mutants.py or kernel_mutants.py names, if it names a few.
+NAMED, FEW = 0.7, 2
+
 #: Not in quick: one of them compiles all kernels, for 15 s.
 LATER = (COMPILED,)
 
@@ -124,15 +127,16 @@ def homes(nodeids: Iterable[str], table: costs.Table) -> dict[str, str]:
             else:
                 found[nodeid] = "test" if case in test or whole.startswith(WHOLE) else "campaign"
     for cases in named(found):
-        if {found[one] for one in cases} == {"campaign"}:
-            found |= {one: "quick" if is_cheap(table, one) else "test" for one in cases}
+        if len(cases) <= FEW or {found[one] for one in cases} == {"campaign"}:
+            later = [one for one in cases if found[one] in ("test", "campaign")]
+            found |= {one: "quick" if is_cheap(table, one) else "test" for one in later}
     return found
 
 
 def is_cheap(table: costs.Table, nodeid: str) -> bool:
-    """Whether a case is not dear."""
+    """Whether a case that a row names runs in quick."""
     file, case = costs.named(nodeid)
-    return case not in costs.dear_cases(table, file, case)
+    return costs.dear_cases(table, file, case).get(case, 0.0) <= NAMED
 
 
 def reads(tier: str, file: str) -> bool:

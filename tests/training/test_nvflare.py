@@ -32,3 +32,24 @@ def test_what_is_sent_is_counted_and_nothing_beyond_the_budget(tmp_path):
         again.process(Shareable(), FLContext())
     with pytest.raises(fa.BudgetExceededError):
         MeterFilter(str(path), **RUN, stop_at=limit).process(Shareable(), FLContext())
+
+
+def test_filters_with_one_file_share_one_count(tmp_path):
+    limit = fa.dpsgd.epsilon(**RUN, steps=5)
+    filters = [MeterFilter(str(tmp_path / "meter.json"), **RUN, stop_at=limit) for _ in range(2)]
+    (tmp_path / "link.json").symlink_to(tmp_path / "meter.json")
+    filters.append(MeterFilter(str(tmp_path / "link.json"), **RUN, stop_at=limit))
+    for i in range(5):
+        filters[i % 3].process(Shareable(), FLContext())
+        assert filters[i % 3].meter.epsilon == fa.dpsgd.epsilon(**RUN, steps=i + 1)
+    for one in filters:
+        with pytest.raises(fa.BudgetExceededError):
+            one.process(Shareable(), FLContext())
+
+
+def test_a_result_that_failed_is_sent_without_its_data(tmp_path):
+    failed = Shareable({"DXO": {"data": [1.0]}})
+    failed.set_return_code(ReturnCode.EXECUTION_RESULT_ERROR)
+    mine = MeterFilter(str(tmp_path / "meter.json"), **RUN)
+    sent = mine.process(failed, FLContext())
+    assert (sent.get_return_code(), "DXO" in sent, mine.meter.steps) == (ReturnCode.EXECUTION_RESULT_ERROR, False, 0)

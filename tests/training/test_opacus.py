@@ -56,6 +56,9 @@ def test_a_loader_that_shuffles_is_the_engine_s():
     guard = Guard(engine, parts[1], delta=1e-5)
     train(*parts, 2)
     assert guard.epsilon == pytest.approx(shuffled_bounds(1.5, 2)[1], rel=1e-9)
+    guard.stop_at = guard.epsilon
+    with pytest.raises(fa.BudgetExceededError, match="the next pass over the loader would spend"):
+        train(*parts, 1)
 
 
 def test_a_checkpoint_goes_on(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.loaders import keywords
+from fastacct.loaders.guide import guide_of
 from fastacct.loaders.seen import Seen, in_order, of_generator, shuffled
 
 
@@ -39,6 +40,16 @@ def test_a_loader_that_leaves_records_out_has_no_lower_end(monkeypatch):
             assert (found.lower > 0.0) == is_whole
             assert found.upper > 0.0
         assert (fa.dpsgd.epsilon_lower(**run, delta=1e-5) > 0.0) == is_whole
+
+
+def test_a_loader_that_does_not_know_its_records_fixes_no_keywords_of_a_report():
+    """Another number of records stands in the run, which a report would name, and delta = "1/n" be made of."""
+    bins = {"sampling": "allocation", "records": 100, "batch_size": 1, "bins": "persistent"}
+    live = Seen("", "jax_privacy.BallsInBinsSampling", {}, bins, 0, "epochs", 100)
+    assert dict(guide_of(live).run) == {}
+    assert dict(guide_of(shuffled({}, 10, 4)).run) == shuffled({}, 10, 4).run
+    with pytest.raises(TypeError, match="needs records"):
+        fa.report(**guide_of(live).run, noise_multiplier=1.0, epochs=1, delta="1/n")
 
 
 class Seeded(SimpleNamespace):

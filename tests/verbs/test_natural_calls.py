@@ -95,7 +95,7 @@ KEYWORDS = {
     "batch_size": "lot_size batch batch_sizes expected_batch_size",
     "epochs": "num_epochs n_epochs epoch",
     "neighbors": "relation adjacency neighbours",
-    "sampling": "sampler shuffle",
+    "sampling": "sampler",
     "delta": "target_delta",
     "epsilon": "eps target_epsilon",
     "threads": "n_jobs num_threads",
@@ -280,8 +280,8 @@ REFUSED += [
     *(
         (f"fa.dpsgd.epsilon(**RUN, delta=1e-5, {word}=1)", cure)
         for word, cure in (
-            ("poisson", "did you mean 'sampling'"),
-            ("poisson_sampling", "did you mean 'sampling'"),
+            ("poisson", "write sampling='poisson'"),
+            ("poisson_sampling", "write sampling='poisson'"),
             ("len_dataset", "did you mean 'records'"),
             ("secure_mode", "no number"),
             ("num_microbatches", "clipped one by one"),

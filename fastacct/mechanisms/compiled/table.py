@@ -36,7 +36,9 @@ _SEARCHED: Final = (
 _FAR: Final = -720.0
 _WIDEST: Final = 1e150
 _LEAST: Final = 1e-13
-"""Width of a panel, relative to its ends, at least."""
+"""Width of a panel, relative to its ends, at least, where panels are cut."""
+_APART: Final = 1e-14
+"""The same, next to an end of the domain or a breakpoint."""
 _TILTS: Final = (0.0, 1.0, 4.0, 16.0, 64.0)
 _SMALL: Final = 10.0
 """Log of peak over density at an end of the domain, from which on the end is taken as a cut."""
@@ -91,6 +93,8 @@ def at_nodes(made: Compiled, edges: Cells, *sizes: int) -> tuple[Cells, Cells, C
     middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
     points, weights = rule(*sizes)
     x = middle[:, None] + half[:, None] * points
+    # where a panel ends, its density may jump
+    x = np.clip(x, np.nextafter(edges[:-1, None], np.inf), np.nextafter(edges[1:, None], -np.inf))
     return x, *made.evaluate(x), np.log(half)[:, None] + np.log(weights)
 
 
@@ -140,10 +144,12 @@ def _panels(made: Compiled, edges: Cells) -> Table:
     margin = np.where(np.isfinite(margin), margin, 0.0)
     low, high = np.where(mixed, -np.inf, low - margin), np.where(mixed, np.inf, high + margin)
     # next to the ends: beyond the margin the loss has a singularity there
-    inner = np.stack([edges[:-1] + _NEXT_TO * half, edges[1:] - _NEXT_TO * half], axis=1)
-    end = made.evaluate(inner)[2]
-    low = np.where((end < low[:, None]).any(axis=1), -np.inf, low)
-    high = np.where((end > high[:, None]).any(axis=1), np.inf, high)
+    next_to = np.stack([edges[:-1] + _NEXT_TO * half, edges[1:] - _NEXT_TO * half], axis=1)
+    # of short panels that is the end itself, where a loss that jumps there has the value of the other side
+    inner = np.clip(next_to, np.nextafter(edges[:-1, None], np.inf), np.nextafter(edges[1:, None], -np.inf))
+    end, inside = made.evaluate(next_to)[2], made.evaluate(inner)[2]
+    low = np.where((np.isneginf(end) | (inside < low[:, None])).any(axis=1), -np.inf, low)
+    high = np.where((np.isposinf(end) | (inside > high[:, None])).any(axis=1), np.inf, high)
     away = ROUNDING * np.maximum(np.abs(edges[1:]), np.abs(edges[:-1])) / half  # of points, for what the panel is wide
     errors = (_error(p, off[0], half, away * _change(log_p)), _error(q, off[1], half, away * _change(log_q)))
     columns = (edges, p, q, *errors, low, high)
@@ -172,7 +178,7 @@ def _error(mass: Cells, off: Cells, half: Cells, moved: Cells) -> Cells:
     number."""
     with np.errstate(divide="ignore"):
         size = np.where(mass > 0.0, np.abs(np.log(mass)), 0.0) + 2.0 * np.abs(np.log(half))
-    return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size) + 2.0 * moved) + SUBNORMAL)
+    return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size) + 3.0 * moved) + SUBNORMAL)
 
 
 def _edges(made: Compiled) -> Cells:
@@ -182,11 +188,12 @@ def _edges(made: Compiled) -> Cells:
         low, high = _reach(made, low, high)
     ends = [low, *(x for x in made.breakpoints if low < x < high), high]
     away = 0.5 ** np.arange(1.0, 46.0) * (high - low) / made.panels
-    near = np.concatenate([np.concatenate([x - away, x + away]) for x in ends])
+    apart = [away[away > _APART * abs(x)] for x in ends]  # so that no end is left out below, where the loss may jump
+    near = np.concatenate([np.concatenate([x - off, x + off]) for x, off in zip(ends, apart, strict=True)])
     even = cut_evenly(low, high, made.breakpoints, made.panels)
     edges = np.unique(np.concatenate([even, near[(near > low) & (near < high)]]))
-    apart = np.diff(edges) > 1e-14 * np.maximum(np.abs(edges[1:]), 1e-300)
-    edges = np.asarray(edges[np.append(True, apart)], dtype=np.float64)
+    is_apart = np.diff(edges) > _APART * np.maximum(np.abs(edges[1:]), 1e-300)
+    edges = np.asarray(edges[np.append(True, is_apart)], dtype=np.float64)
     edges[-1] = high  # not the end itself
     return edges
 

@@ -268,12 +268,26 @@ FA_FUNC double fa_cap_unit(fa_cap_work *work)
     return work->unit = exp2(floor(log2(0.7 * sqrt(most))));
 }
 
+/* the same at eps: right of the bulk a loss of one step is what counts, and twice as far out twice as long a unit
+ * serves, up to half a deviation of that */
+FA_FUNC double fa_cap_unit_at(fa_cap_work *work, double eps)
+{
+    const fa_cap_job *job = &work->job;
+    double unit = fa_cap_unit(work), most = INFINITY;
+    int b;
+    for (b = 0; b < job->n; b++)
+        most = fa_min(most, 0.5 / job->blocks[b].sigma);
+    if (job->data || !(eps > 8.0 * unit) || !(most > unit))
+        return unit;
+    return exp2(floor(log2(fa_min(most, 0.125 * eps))));
+}
+
 /* whether a line that has been drawn for another eps says enough, its ledger moved to g: where its own errors are more
  * than what is good, and no more work makes them less, a line drawn for this eps would hardly say more */
 FA_FUNC int fa_cap_serves(const fa_cap_work *work, const fa_cap_ledger *g)
 {
     double own = work->anchored.g.up + work->anchored.g.down, good = fa_cap_good(&work->line);
-    if (work->job.data > 0 && own > FA_CAP_FINE)
+    if (own > 0.5 * good)
         good = fa_max(good, own < FA_CAP_WIDE ? fa_min(3.0 * own, 0.9 * FA_CAP_WIDE) : 1.5 * own);
     return g->up + g->down < good;
 }
@@ -282,11 +296,12 @@ FA_FUNC int fa_cap_serves(const fa_cap_work *work, const fa_cap_ledger *g)
  * about so much, else from one of its own.  0: not certified, *out is untouched */
 FA_FUNC int fa_cap_log_delta_shared(fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
 {
-    double unit = fa_cap_unit(work), anchor = unit * (floor(eps / unit) + 0.5), pad;
+    double unit = fa_cap_unit_at(work, eps), anchor = unit * (floor(eps / unit) + 0.5), pad;
     fa_cap_answer *a = &work->anchored;
     fa_cap_reading r;
     fa_cap_ledger g;
-    if (!fa_cap_is_shared(&work->job) || !(anchor < INFINITY) || work->none == anchor)
+    if ((work->job.data ? !fa_cap_is_shared(&work->job) : work->job.walled) || !(anchor < INFINITY) ||
+        work->none == anchor)
         return fa_cap_log_delta(work, eps, 0.0, out, slope_out);
     if (work->anchor != anchor)
         (void)fa_cap_log_delta(work, anchor, FA_CAP_SPARE, &(fa_interval){0.0, 0.0}, slope_out);

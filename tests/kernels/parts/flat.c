@@ -128,3 +128,24 @@ void answers(double scale, double rate, double steps, double eps, double log_del
     fa_flat_lines_free(&lines);
     fa_cap_job_free(&job);
 }
+
+/* log E[e^(aL)] of one release of it under the data without the record, by nodes made for Re u = at and this error
+ * alone: what they say, and with what they may leave out (line/families.h) */
+void back(double scale, double rate, double at, double most, double a, double *out)
+{
+    laplace release;
+    fa_cap_job job;
+    memset(&job, 0, sizeof(job));
+    out[0] = out[1] = NAN;
+    laplace_of(&release, scale, rate);
+    if (fa_cap_job_clear(&job, 1)) {
+        fa_cap_block *block = job.blocks;
+        fa_cap_job_add_pieces(&job, &release.law, 1.0);
+        const fa_asked ask = {at, 0.0, 0.0, 0.0, fa_pieces_edges(block, 0.0)};
+        if (fa_pieces_lay(block, &block->nodes, &(const fa_demand){&ask, &ask, most}, 1)) {
+            out[0] = fa_cap_block_k(block, &block->nodes, a, 0, 0.0).k;
+            out[1] = fa_cap_block_k(block, &block->nodes, a, 0, block->family->back_error(block, a)).k;
+        }
+    }
+    fa_cap_job_free(&job);
+}

@@ -303,3 +303,23 @@ def test_the_larger_direction_of_a_bounded_loss():
     for relation, size in sizes.items():
         assert size - 1e-9 <= fa.epsilon(made, delta=0.0, neighbors=relation) <= size + 1e-2
     assert fa.rdp(made, math.inf) >= math.log(2.0) - 1e-9
+
+
+@pytest.mark.parametrize("at_most", [True, False], ids=["with the end", "without the end"])
+def test_a_loss_that_jumps_at_breakpoints_has_its_own_largest_value(at_most):
+    """Panels end at breakpoints, and their points do not see the other side."""
+    large, middle, small = (math.log(p) for p in (0.5, 0.5 - 0.5 / math.e, 0.5 / math.e))
+
+    def p(x):
+        first, second = (x <= 1.0, x <= 2.0) if at_most else (x < 1.0, x < 2.0)
+        return large if first else (middle if second else small)
+
+    def q(x):
+        first, second = (x <= 1.0, x <= 2.0) if at_most else (x < 1.0, x < 2.0)
+        return small if first else (middle if second else large)
+
+    mine = _compiled(p, q, (0.0, 3.0), breakpoints=[1.0, 2.0], panels=64)
+    for neighbors in ("remove", "add"):
+        lower, upper, status = fa.epsilon_bounds(mine, delta=0.0, neighbors=neighbors)
+        assert lower <= 1.0 <= upper <= 1.0 + 1e-13
+        assert status is fa.Status.TIGHT

@@ -1,0 +1,53 @@
+"""What a report compares with, and what follows from a job that releases nothing or has public sizes."""
+
+import math
+
+import pytest
+
+import fastacct as fa
+from fastacct.reports.numbers import SHUFFLED
+from fastacct.reports.shown import three_up
+from tests.reports.test_words import SAMPLERS, SMALL
+
+
+def test_runs_by_rate_and_steps_are_compared_with_shuffled_batches():
+    """As many passes as their steps need: whole batches that a rate of 1 / 97.7 cuts from the data are 97."""
+    fixed = {"noise_multiplier": 1.0408, "sample_rate": 512 / 50_000, "steps": 2930}
+    passes = fa.Gaussian(1.0408) * math.ceil(2930 / 97)
+    for run, job in ((fixed, passes), ({"history": [(1.0408, 0.01, 250), (2.0, 1.0, 3)]}, None)):
+        found = fa.report(**run, delta=1e-6).numbers["what_if"][SHUFFLED]
+        job = fa.Gaussian(1.0408) * 3 + fa.Gaussian(2.0) * 3 if job is None else job
+        assert found[0] == fa.epsilon(job, delta=1e-6, neighbors="zero_out")
+    assert SHUFFLED not in fa.report(**fixed | {"steps": 0}, delta=1e-6).numbers["what_if"]
+
+
+def test_a_job_that_releases_nothing_is_guessed_and_no_more():
+    found = fa.report(noise_multiplier=math.inf, sample_rate=0.01, steps=10, delta=1e-5)
+    assert found.numbers["tpr_at_fpr"] == {0.001: 0.001, 0.01: 0.01}
+    assert "at most 1 of 100 that were" in found.part("In plain words").sentences[0]
+    assert found.part("What is guaranteed").sentences[1].endswith("; e^ε = 1.")
+    assert found.part("What is guaranteed").sentences[-1].endswith("the smallest ε that is true is 0.")
+
+
+def test_data_sets_whose_sizes_are_public_do_not_differ_in_size():
+    """Under add_remove one of them is larger, and its size is that of the numbers."""
+    run = SMALL | {"sampling": "fixed_size"}
+    for neighbors, words, rows in (
+        ("add_remove", "draws 250 of the records without replacement", "the larger one has 1,000 records"),
+        ("zero_out", "without replacement, and both numbers are public", "their number of records is public"),
+    ):
+        found = fa.report(**run, neighbors=neighbors, delta=1e-5)
+        assumed, terms = found.part("What is assumed").rows, found.part("In the terms of NIST SP 800-226").rows
+        assert assumed[0][0].endswith(f"{words}.")
+        assert dict(terms)["neighboring data sets"].endswith(rows)
+    assert "keeps a random 300 of them, and this number and that of all records" in str(
+        " ".join(str(fa.report(**SAMPLERS["truncated"], neighbors="zero_out", delta=1e-5)).split())
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(2.4973, "2.50"), (2.5, "2.5"), (0.19996, "0.200"), (29.96, "30.0"), (99.96, "100"), (0.0, "0")],
+)
+def test_what_is_rounded_has_three_digits(number, shown):
+    assert three_up(number) == shown

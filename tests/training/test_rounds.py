@@ -1,0 +1,121 @@
+"""Rounds of strategies that stand in for Flower's, without it: what has less noise than is counted is refused."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from fastacct.training import Meter
+from fastacct.training.rounds import refuse_clients, refuse_noise, refuse_weights
+
+HERE = "flwr.serverapp.strategy"
+
+
+def flowers(name, **more):
+    """A class of Flower, whose methods are its own."""
+
+    def method(self, *given):
+        return given
+
+    method.__module__ = HERE
+    names = ("aggregate_train", "configure_train", "_add_noise_to_aggregated_arrays")
+    return type(name, (), {**dict.fromkeys(names, method), "__module__": HERE, **more})
+
+
+FedAvg = flowers("FedAvg")
+Fixed = flowers("Fixed")
+FedAdam = flowers("FedAdam", aggregate_train=lambda self, *given: given)
+GRID = SimpleNamespace(get_node_ids=lambda: range(10))
+SAMPLE = {"noise_multiplier": 2.0, "sampling": "fixed_size", "records": 10, "batch_size": 4, "delta": 1e-3}
+ALL = {"noise_multiplier": 2.0, "sample_rate": 1.0, "delta": 1e-3}
+
+
+def given(thing, **fields):
+    vars(thing).update(fields)
+    return thing
+
+
+def private(noise=2.0, clients=10, inner=None, kind=Fixed, available=10, **more):
+    inner = given(FedAvg() if inner is None else inner, min_available_nodes=available)
+    return given(kind(), noise_multiplier=noise, num_sampled_clients=clients, strategy=inner, **more)
+
+
+class Mine(Fixed):
+    def _add_noise_to_aggregated_arrays(self, arrays):
+        return arrays
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        (FedAvg(), "FedAvg adds no noise: no epsilon holds"),
+        (private(inner=FedAdam()), "FedAdam is not the mean of the clients"),
+        (private(inner=given(FedAvg(), aggregate_train=len)), "FedAvg is not the mean of the clients"),
+        (private(kind=Mine), "_add_noise_to_aggregated_arrays of the strategy was replaced"),
+        (given(private(), aggregate_train=len), "aggregate_train of the strategy was replaced"),
+        (SimpleNamespace(strategy=private()), "SimpleNamespace is not Flower's"),
+        (SimpleNamespace(noise_multiplier=2.0), "aggregate_train of the strategy was replaced"),
+        (private(kind=Mine, clipped_count_stddev=1.0), "_add_noise_to_aggregated_arrays of the strategy was"),
+    ],
+)
+def test_noise_that_is_not_known_needs_a_word(strategy, said):
+    with pytest.raises(ValueError, match=said):
+        refuse_noise(strategy, 2.0, FedAvg, adds_noise=False)
+    refuse_noise(strategy, 2.0, FedAvg, adds_noise=True)
+
+
+@pytest.mark.parametrize("adds_noise", [False, True])
+def test_less_noise_is_refused_with_a_word_or_without(adds_noise):
+    refuse_noise(private(), 2.0, FedAvg, adds_noise=adds_noise)
+    for strategy, said in (
+        (private(1.99), "1.99 is what the strategy has now, and noise_multiplier = 2.0 is counted"),
+        (SimpleNamespace(strategy=private(1.99)), "1.99 is what the strategy has now"),
+        (private(clipped_count_stddev=1.0), "adaptive clipping"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            refuse_noise(strategy, 2.0, FedAvg, adds_noise=adds_noise)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "run", "asked", "said"),
+    [
+        (private(clients=4), SAMPLE, 5, "5 clients are asked, and the meter counts batch_size = 4"),
+        (private(clients=5), SAMPLE, 4, "4 clients are asked, and the noise is for num_sampled_clients = 5"),
+        (private(clients=4, available=9), SAMPLE, 4, "4 of at least 9 clients are asked"),
+        (private(clients=4), ALL | {"sample_rate": 0.4}, 4, "Flower asks a fixed number of clients"),
+        (private(clients=4), SAMPLE | {"sampling": "truncated", "at_most": 9}, 4, "asks a fixed number of clients"),
+        (private(clients=4), ALL, 4, "4 of 10 clients are asked, so that another takes the place"),
+        (private(clients=9), ALL, 10, "10 clients are asked, and the noise is for num_sampled_clients = 9"),
+        (private(clients=9), SAMPLE | {"batch_size": 10}, 10, "10 clients are asked, and the noise is for"),
+    ],
+)
+def test_other_clients_than_are_counted_are_refused(strategy, run, asked, said):
+    with pytest.raises(ValueError, match=said):
+        refuse_clients(strategy, Meter(**run).counted, asked, GRID, adds_noise=False)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "run", "asked"),
+    [
+        (private(), ALL, 10),
+        (private(), {**ALL, "sample_rate": None, "records": 10, "batch_size": 10}, 10),
+        (private(), SAMPLE | {"batch_size": 10}, 10),
+        (private(clients=3), SAMPLE, 4),
+        (private(clients=4), ALL | {"neighbors": "replace_one"}, 4),
+        (private(clients=4), ALL | {"neighbors": "zero_out"}, 5),
+        (private(clients=4, inner=flowers("Own", configure_train=len)()), ALL | {"sample_rate": 0.4}, 5),
+    ],
+)
+def test_the_clients_that_are_counted_may_be_asked(strategy, run, asked):
+    refuse_clients(strategy, Meter(**run).counted, asked, GRID, adds_noise=False)
+
+
+def test_clients_that_weigh_differently_are_refused():
+    def reply(weight, failed=False):
+        return SimpleNamespace(
+            has_error=lambda: failed, content=SimpleNamespace(metric_records={"metrics": {"num-examples": weight}})
+        )
+
+    refuse_weights([reply(7), reply(7.0)], "num-examples")
+    refuse_weights([reply(7), reply(8, failed=True)], "num-examples")  # the strategy skips such a round
+    with pytest.raises(ValueError, match="weigh differently, by their num-examples"):
+        refuse_weights([reply(7), reply(7), reply(8)], "num-examples")
