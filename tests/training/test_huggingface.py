@@ -294,9 +294,7 @@ def test_poisson_batches_of_the_trainer_s_own_seed_are_warned_of(tmp_path, given
 
 
 @pytest.mark.parametrize("prepares", [False, True])
-def test_poisson_batches_of_a_secret_generator_are_new_in_each_run_and_after_a_resume(
-    tmp_path, prepares, deterministic
-):
+def test_poisson_batches_of_a_secret_generator_are_new_in_each_run_and_after_a_resume(tmp_path, prepares):
     secret, drawn = torch.Generator(), []
     secret.seed()
 
