@@ -18,14 +18,37 @@ _HELD: Final = {"TorchDataLoaderAdapter": "_dataloader", "GrainDatasetAdapter": 
 _JAX: Final = "jax_privacy.CyclicPoissonSampling"
 
 
-def data_of_fit() -> Foreign:
-    """What the `fit` that called this goes through, as Keras holds it; None where it does not tell."""
+def _of_fit(name: str) -> Foreign:
+    """A variable of the `fit` that called this; None where it has none."""
     frame = inspect.currentframe()
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith("keras.") and "epoch_iterator" in frame.f_locals:
-            return getattr(frame.f_locals["epoch_iterator"], "data_adapter", None)
+            return frame.f_locals.get(name)
         frame = frame.f_back
     return None
+
+
+def data_of_fit() -> Foreign:
+    """What the `fit` that called this goes through, as Keras holds it; None where it does not tell."""
+    return getattr(_of_fit("epoch_iterator"), "data_adapter", None)
+
+
+def is_over(meter: Meter) -> bool:
+    """Whether no step comes although Keras tells of one; ValueError where one comes that a pass does not have.
+
+    Of a pipeline whose length is not known TensorFlow finds the end in the step after the last one.
+    """
+    if not meter._live.is_pass or meter._in_pass != meter._live.length:
+        return False
+    drawn = _of_fit("iterator")
+    is_unknown = getattr(data_of_fit(), "num_batches", 0) is None and hasattr(drawn, "get_next_as_optional")
+    if is_unknown and not bool(drawn.get_next_as_optional().has_value()):
+        return True
+    raise ValueError(
+        f"an epoch of this fit() has more than the {meter._live.length} steps that a pass of the meter has: give the "
+        "meter as many records as there are, after filters, and the size of their batches; leave out repeat() and a "
+        "larger steps_per_epoch. The step was not taken"
+    )
 
 
 def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_batches: bool = False) -> None:

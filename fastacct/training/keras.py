@@ -14,6 +14,7 @@ from fastacct.core.files import atomic_output
 from fastacct.core.words import as_json
 from fastacct.training.fits import (
     data_of_fit,
+    is_over,
     refuse_batches_again,
     refuse_other_batches,
     retrace,
@@ -106,7 +107,7 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
 
     def on_train_batch_begin(self, batch: int, logs: Foreign = None) -> None:
         """Record the step, or refuse it."""
-        if self._is_over:
+        if self._is_over or is_over(self.meter):
             return
         self.meter.step()
         if not self.whole_epochs:

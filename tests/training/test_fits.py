@@ -6,11 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import fastacct as fa
 from fastacct.core.rounding import rate_of_float32
 from fastacct.training import Meter
 from fastacct.training.fits import (
     _poisson,
     data_of_fit,
+    is_over,
     refuse_batches_again,
     refuse_other_batches,
     retrace,
@@ -19,7 +21,8 @@ from fastacct.training.fits import (
 )
 
 RUN = {"noise_multiplier": 1.0, "delta": 1e-4}
-PASS = Meter(**RUN, records=40, batch_size=4, sampling="shuffled", neighbors="zero_out")
+GIVEN = {"records": 40, "batch_size": 4, "sampling": "shuffled", "neighbors": "zero_out"}
+PASS = Meter(**RUN, **GIVEN)
 PLAIN = SimpleNamespace()
 
 
@@ -159,3 +162,32 @@ def test_a_loader_at_another_rate_than_records_and_batches_is_refused():
         counted.refuse_other(_poisson(0.5))
     with pytest.raises(ValueError, match="draws sample_rate"):  # the loader of Opacus, whose rate is rounded up
         Meter(**RUN, sample_rate=0.001).refuse_other(_poisson(rate_of_float32(0.001)))
+
+
+def test_a_step_that_is_told_and_does_not_come_is_none_and_one_beyond_a_pass_is_refused():
+    """TensorFlow finds the end of a pipeline of unknown length in the step after the last one."""
+    meter = Meter(**RUN, **GIVEN)
+    fit = (
+        "def told(length, left):\n"
+        "    epoch_iterator = Namespace(data_adapter=Namespace(num_batches=length))\n"
+        "    iterator = Namespace(get_next_as_optional=lambda: Namespace(has_value=lambda: left))\n"
+        "    return is_over(meter)\n"
+    )
+    names = {"__name__": "keras.src.trainer", "Namespace": SimpleNamespace, "is_over": is_over, "meter": meter}
+    exec(fit, names)
+    for _ in range(2):
+        meter.epoch()
+        for _ in range(10):
+            assert not names["told"](None, left=True)
+            assert not names["told"](11, left=True)
+            meter.step()
+        assert names["told"](None, left=False)
+        for length, left in ((None, True), (11, False), (20, True)):
+            with pytest.raises(ValueError, match="more than the 10 steps that a pass of the meter has"):
+                names["told"](length, left)
+    with pytest.raises(ValueError, match="more than the 10 steps"):
+        is_over(meter)
+    assert (meter.steps, meter.epsilon) == (20, fa.dpsgd.epsilon(**RUN, **GIVEN, epochs=2))
+    meter = Meter(**RUN, sample_rate=0.1)  # has no passes
+    meter.epoch()
+    assert not is_over(meter)
