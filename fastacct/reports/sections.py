@@ -191,7 +191,7 @@ def _again(n: Numbers) -> Iterator[str]:
     if "certificate" in n or not 0.0 < n["epsilon"] < math.inf:
         return
     if n["has_certificate"]:
-        yield f"To check it without this library: ask its author for a certificate, or make it by fastacct certify: {page}."
+        yield f"To check it without this library: ask its author for a certificate, or run fastacct certify: {page}."
     else:
         yield f"No certificate can be made of this job, and its number rests on this library alone: {page}."
 
@@ -253,7 +253,7 @@ def _plain_words(n: Numbers) -> Iterator[str]:
 
 
 def _attacks(n: Numbers) -> Section:
-    sentences = ["All shares are upper bounds of averages, over records and noise: a lucky attacker may do better once."]
+    sentences = ["Shares are upper bounds of averages, over records and noise: a lucky attacker may do better once."]
     if n["neighbors"] in ("add", "remove"):
         sentences.append(
             "They are of both directions, a record that is added and one that is removed, since an attacker compares "
@@ -286,7 +286,7 @@ def _protected(n: Numbers) -> Iterator[str]:
         yield "It protects each record, also the most unusual one."
     sees = "sees what the job releases (of a training: the model after every step)"
     if void(n):
-        yield f"The numbers are of an attacker who {sees}, knows all other records, and computes for as long as it takes."
+        yield f"The numbers are of an attacker who {sees}, knows all other records, and computes as long as it takes."
     else:
         yield f"It protects from anyone who {sees}, even if they know all other records, and however long they compute."
     if n["is_run"]:
@@ -312,7 +312,7 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
         end = f"the guarantee is {'' if found['refuted'] else 'not '}refuted"
         yield f"Proved: at most {at_most(n['epsilon'])}; {shown}; {end}."
     if n["run"].get("sampling") == "shuffled":
-        yield "No gain from shuffling is proved: an epoch counts as one release of all records, whatever the batch size."
+        yield "No gain from shuffling is proved: an epoch counts as one release of all records, of any batch size."
     yield "Smaller ε is safer, and 0 is no change at all. δ allows for outcomes so rare that ε need not hold for them."
     if n["epsilon"] == math.inf:
         return
