@@ -53,7 +53,7 @@ def samplers() -> str:
         [
             f"| your batches | a record is | epsilon at noise {NOISE} | noise for epsilon 3 |",
             "|---|---|---|---|",
-            row("Poisson: each record with probability 512/50,000 | added or removed"),
+            row("Poisson: each record with probability 512/50,000, in 2,930 steps | added or removed"),
             row('the same, `neighbors="replace_one"` | replaced', neighbors="replace_one"),
             row('each record in one random step of each epoch, `sampling="allocation"` | added or removed', **bins),
             row('exactly 512, drawn anew each step, `sampling="fixed_size"` | added or removed', sampling="fixed_size"),

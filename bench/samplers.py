@@ -22,19 +22,20 @@ NOISE: Final = 1.0408
 COLORS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#999933")
 """Of other libraries; told apart without seeing red and green (Okabe, Ito 2008)."""
 RUN: Final[dict[str, Any]] = {"records": 50_000, "batch_size": 512, "epochs": 30, "delta": 1e-5}
+ZERO: Final[dict[str, Any]] = {"neighbors": "zero_out"}
 
 ROWS: Final[list[tuple[str, str, str, dict[str, Any]]]] = [
     ("poisson", "Poisson", "added or removed", {}),
     ("poisson replaced", "Poisson", "replaced", {"neighbors": "replace_one"}),
-    ("truncated 640", "Poisson, at most 640", "zeroed out", {"sampling": "truncated", "at_most": 640}),
-    ("truncated 512", "Poisson, at most 512", "zeroed out", {"sampling": "truncated", "at_most": 512}),
+    ("truncated 640", "Poisson, at most 640", "zeroed out", {"sampling": "truncated", "at_most": 640} | ZERO),
+    ("truncated 512", "Poisson, at most 512", "zeroed out", {"sampling": "truncated", "at_most": 512} | ZERO),
     ("allocation", "random allocation", "added or removed", {"sampling": "allocation"}),
     ("kept bins", "the same step in all epochs", "added or removed", {"sampling": "allocation", "bins": "persistent"}),
-    ("cyclic", "cyclic Poisson, 4 groups", "zeroed out", {"sampling": "cyclic", "bands": 4}),
+    ("cyclic", "cyclic Poisson, 4 groups", "zeroed out", {"sampling": "cyclic", "bands": 4} | ZERO),
     ("fixed", "exactly 512", "added or removed", {"sampling": "fixed_size"}),
     ("fixed replaced", "exactly 512", "replaced", {"sampling": "fixed_size", "neighbors": "replace_one"}),
     ("replacement", "512 draws with replacement", "added or removed", {"sampling": "with_replacement"}),
-    ("shuffled", "shuffled", "zeroed out", {"sampling": "shuffled", "neighbors": "zero_out"}),
+    ("shuffled", "shuffled", "zeroed out", {"sampling": "shuffled"} | ZERO),
     ("shuffled replaced", "shuffled", "replaced", {"sampling": "shuffled", "neighbors": "replace_one"}),
 ]
 """Key, batches, what happens to a record, and the keywords of `fa.dpsgd`."""

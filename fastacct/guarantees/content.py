@@ -87,7 +87,7 @@ def refuse_other(document: Numbers, now: Numbers) -> None:
 
 
 def adjacency(relation: Relation) -> str:
-    """A relation in the words of NIST SP 800-226."""
+    """A relation in the words of NIST SP 800-226, and zero-out beside them."""
     return _ADJACENCY.get(relation, "unbounded")
 
 

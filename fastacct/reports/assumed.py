@@ -40,7 +40,10 @@ def assumed(n: Numbers) -> Section:
     what_if, rows = n["what_if"], list[tuple[str, str]]()
     if n["told"]:
         shuffled = f" {_proved(what_if[SHUFFLED][1], 'If the loader shuffles')}" if SHUFFLED in what_if else ""
-        rows.append((f"How batches are drawn: {n['told']['sampler']}.", f"The numbers do not hold.{shuffled}"))
+        drawn = f"{n['told']['sampler']}."
+        if n["run"].get("sampling") == "shuffled":
+            drawn = "a record is in one batch of an epoch, in any order that does not depend on the data."
+        rows.append((f"How batches are drawn: {drawn}", f"The numbers do not hold.{shuffled}"))
         norm = f" ({n['about']['clipping_norm']})" if "clipping_norm" in n["about"] else ""
         limited = f"What a record contributes, its gradient, is limited (clipped) to the norm{norm}"
         rows.append((f"{limited} that the noise multiplier is relative to.", "Nothing is promised."))
@@ -55,7 +58,10 @@ def assumed(n: Numbers) -> Section:
     else:
         limited = "A record changes each released sum or count by at most the sensitivity that its noise is scaled to."
         rows.append((limited, "Nothing is promised."))
-    if bounded := ", ".join(n["bounded"]):
+    if "RepeatedSelection" in n["bounded"]:
+        tried = "The number of runs of RepeatedSelection was drawn at random as listed, before the first of them."
+        rows.append((f"{tried} It was not changed later, and the best run alone was shown.", "Nothing is promised."))
+    if bounded := ", ".join(name for name in n["bounded"] if name != "RepeatedSelection"):
         rows.append(
             (
                 f"The numbers that are listed of {bounded} hold for data sets that differ in this way.",

@@ -56,11 +56,17 @@ def void(n: Numbers) -> str:
     if tpr > WEAK:
         return (
             "This guarantee is too weak to protect a single record: "
-            f"up to {percent(tpr)} of the records that were used may be {ATTACK}."
+            f"up to {percent(tpr)} of the records that were used may be {ATTACK}.{_at_least(n)}"
         )
     if records and n["delta"] * records >= 1.0:
         return "This guarantee protects nobody: who publishes one record in full, drawn at random, keeps it at this δ."
     return ""
+
+
+def _at_least(n: Numbers) -> str:
+    """Where an interval is wide, that the verdict is about its upper end."""
+    is_wide = n["status"] != "TIGHT" and 0.0 < n["epsilon_lower"] < n["epsilon"]
+    return f" That is what is proved at most; the smallest ε that is true is {is_between(n)}." if is_wide else ""
 
 
 def _confidence(n: Numbers) -> str:
@@ -179,13 +185,15 @@ def _again(n: Numbers) -> Iterator[str]:
     """How a reader checks the number."""
     yield (
         f"To compute it again: fastacct.epsilon(job, delta={n['delta']!r}, neighbors={n['neighbors']!r}) in Python, "
-        f"where job adds up what is listed: {ADDRESS}/blob/main/docs/howto/pipeline.md."
+        f"where job adds up what is listed: {ADDRESS}/blob/main/docs/{'loaders' if n['told'] else 'howto/pipeline'}.md."
     )
-    if "certificate" not in n and n["epsilon"] < math.inf:
-        yield (
-            "To check it without this library: ask its author for a certificate (certificate=True of fastacct.report). "
-            f"Most jobs have one: {ADDRESS}/blob/main/docs/certificates.md."
-        )
+    page = f"{ADDRESS}/blob/main/docs/certificates.md"
+    if "certificate" in n or not 0.0 < n["epsilon"] < math.inf:
+        return
+    if n["has_certificate"]:
+        yield f"To check it without this library: ask its author for a certificate, or run fastacct certify: {page}."
+    else:
+        yield f"No certificate can be made of this job, and its number rests on this library alone: {page}."
 
 
 def _about(n: Numbers) -> Section:
@@ -213,7 +221,9 @@ def _plain_words(n: Numbers) -> Iterator[str]:
         )
     else:
         yield "Someone who sees what was released may recognize every record that was used."
-    if replaced := n["what_if"].get(REPLACED):
+    if (replaced := n["what_if"].get(REPLACED)) and replaced[1] > WEAK:
+        yield "Of someone who knows that a record has one of two values, and asks which, next to nothing is proved."
+    elif replaced:
         yield (
             "Or someone knows that a record has one of two values, A or B. If they wrongly say A of 1 of 100 records "
             f"that have B, on average they say it of at most {of_100(replaced[1])} that have A."
@@ -230,8 +240,8 @@ def _plain_words(n: Numbers) -> Iterator[str]:
     if records and n["delta"] * records > LARGE_DELTA * (1.0 + 1e-12):
         share = f"{n['delta'] * records:.3g}"
         yield (
-            f"Choose a smaller δ: it is {share} divided by the number of records, and should be at most {LARGE_DELTA} "
-            "divided by it."
+            f"δ is larger than advised: it is {share} divided by the number of records, and should be at most "
+            f"{LARGE_DELTA} divided by it."
         )
     elif not records and n["delta"] > 0.0:
         yield (
@@ -243,7 +253,7 @@ def _plain_words(n: Numbers) -> Iterator[str]:
 
 
 def _attacks(n: Numbers) -> Section:
-    sentences = ["All shares are averages, over records and over the noise: a lucky attacker may do better once."]
+    sentences = ["Shares are upper bounds of averages, over records and noise: a lucky attacker may do better once."]
     if n["neighbors"] in ("add", "remove"):
         sentences.append(
             "They are of both directions, a record that is added and one that is removed, since an attacker compares "
@@ -274,10 +284,11 @@ def _protected(n: Numbers) -> Iterator[str]:
         yield "What is proved holds for each record, also the most unusual one, and is too little to protect it."
     else:
         yield "It protects each record, also the most unusual one."
-    yield (
-        "It protects from anyone who sees what the job releases (of a training: the model after every step), even if "
-        "they know all other records, and however long they compute."
-    )
+    sees = "sees what the job releases (of a training: the model after every step)"
+    if void(n):
+        yield f"The numbers are of an attacker who {sees}, knows all other records, and computes as long as it takes."
+    else:
+        yield f"It protects from anyone who {sees}, even if they know all other records, and however long they compute."
     if n["is_run"]:
         yield "Those who see the last model alone may see less. How much less is not known, and not counted."
     secret = ", or which record is in which batch" if KNOWN in n["what_if"] else ""
@@ -300,6 +311,8 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
         shown = f"shown by an audit: at least {three_down(found['shown'])} ({_confidence(n)})"
         end = f"the guarantee is {'' if found['refuted'] else 'not '}refuted"
         yield f"Proved: at most {at_most(n['epsilon'])}; {shown}; {end}."
+    if n["run"].get("sampling") == "shuffled":
+        yield "No gain from shuffling is proved: an epoch counts as one release of all records, of any batch size."
     yield "Smaller ε is safer, and 0 is no change at all. δ allows for outcomes so rare that ε need not hold for them."
     if n["epsilon"] == math.inf:
         return
@@ -317,8 +330,8 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
 
 def _in_terms_of_nist(n: Numbers) -> Section:
     """The words of SP 800-226 and what this report says to each."""
-    bounded = {"replace_one": "bounded", "zero_out": "bounded"}.get(n["neighbors"], "unbounded")
-    size = "their number of records is public" if bounded == "bounded" else "they differ in size"
+    bounded = {"replace_one": "bounded", "zero_out": "zero-out"}.get(n["neighbors"], "unbounded")
+    size = "their number of records is public" if bounded != "unbounded" else "they differ in size"
     if bounded == "unbounded" and n["run"].get("sampling") in ONE_SIZE and "records" in n["run"]:
         size = f"the larger one has {float(n['run']['records']):,.0f} records"
     kind = "pure" if n["delta"] == 0.0 else "approximate"

@@ -19,6 +19,7 @@ from fastacct.accountants.question import as_process
 from fastacct.accountants.run import Run, as_delta, process_of, refused
 from fastacct.audit import compare
 from fastacct.certificate import Certificate, certify
+from fastacct.certificate.describe import releases
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, refuse_existing
 from fastacct.core.inputs import POSITIVE, as_choice, as_number
@@ -259,6 +260,7 @@ def report(
     at = float(share)
     numbers = numbers_of(whole, at, relation, run, is_run=job is None)
     numbers |= {"about": about, "told": run_in_words(run, relation) if job is None else {}}
+    numbers["has_certificate"] = _has_certificate(whole, relation)
     known = certify(whole, delta=at, neighbors=relation) if certificate else None
     if known is not None:
         digest = hashlib.sha256(known.text.encode()).hexdigest()
@@ -268,6 +270,14 @@ def report(
         numbers["audit"] = {"shown": found.shown, "confidence": found.confidence, "refuted": found.refuted}
     numbers |= {"summary": summary(numbers), "verdict": verdict(numbers)}
     return Report(str(about.pop("title")), whole, at, relation, numbers, known)
+
+
+def _has_certificate(job: Process, relation: Relation) -> bool:
+    """Whether certificates cover all of its mechanisms."""
+    try:
+        return bool(releases(job, relation))
+    except ValueError:
+        return False
 
 
 def _text(name: str, value: object) -> str:

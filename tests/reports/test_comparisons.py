@@ -7,7 +7,7 @@ import pytest
 import fastacct as fa
 from fastacct.reports.numbers import SHUFFLED
 from fastacct.reports.shown import three_up
-from tests.reports.test_words import SAMPLERS, SMALL
+from tests.reports.test_words import RUN, SAMPLERS, SMALL
 
 
 def test_runs_by_rate_and_steps_are_compared_with_shuffled_batches():
@@ -51,3 +51,31 @@ def test_data_sets_whose_sizes_are_public_do_not_differ_in_size():
 )
 def test_what_is_rounded_has_three_digits(number, shown):
     assert three_up(number) == shown
+
+
+def test_a_shuffled_run_needs_no_random_order_and_says_that_nothing_is_gained_by_it():
+    run = SMALL | {"noise_multiplier": 0.3, "sampling": "shuffled", "neighbors": "zero_out"}
+    found = fa.report(**run, delta=1e-6)
+    assumed = " ".join(words for words, _ in found.part("What is assumed").rows)
+    assert "in any order that does not depend on the data" in assumed
+    assert "random order" not in assumed
+    assert any("No gain from shuffling" in one for one in found.part("What is guaranteed").sentences)
+    assert "the smallest ε that is true is between" in found.verdict
+    assert "It protects from" not in str(found)
+    known = fa.dpsgd.epsilon(noise_multiplier=0.3, sample_rate=1, steps=3, delta=1e-6, neighbors="zero_out")
+    assert found.numbers["epsilon"] == known
+
+
+def test_a_report_asks_for_a_certificate_where_one_can_be_made_only():
+    tuned = fa.report(fa.Laplace(3.0) + fa.RepeatedSelection(fa.Gaussian(4.0), mean=10.0, eta=1.0), delta=1e-6)
+    allocated = fa.report(**SMALL, sampling="allocation", delta=1e-6)
+    for found in (tuned, allocated):
+        with pytest.raises(ValueError, match="no certificate"):
+            fa.certify(found.job, delta=1e-6)
+        assert any(
+            "No certificate can be made of this job" in one for one in found.part("How it was computed").sentences
+        )
+    assert any("fastacct certify" in one for one in fa.report(**RUN, delta=1e-6).part("How it was computed").sentences)
+    assumed = [words for words, _ in tuned.part("What is assumed").rows]
+    assert any("The number of runs of RepeatedSelection was drawn" in words for words in assumed)
+    assert not any("numbers that are listed" in words for words in assumed)

@@ -298,7 +298,7 @@ def test_averages_are_called_averages():
     [
         ("add_remove", "unbounded: adding or removing one record; they differ in size"),
         ("replace_one", "bounded: replacing one record; their number of records is public"),
-        ("zero_out", "bounded: replacing one record by an empty one; their number of records is public"),
+        ("zero_out", "zero-out: replacing one record by an empty one; their number of records is public"),
     ],
 )
 def test_the_terms_of_nist_are_answered(neighbors, words):

@@ -142,9 +142,9 @@ def test_what_a_report_refuses():
 
 
 def test_a_large_delta_is_warned_of_and_a_small_one_is_not():
-    assert "Choose a smaller δ: it is 0.5 divided by the number of records" in str(fa.report(**RUN, delta=1e-5))
+    assert "δ is larger than advised: it is 0.5 divided by the number of records" in str(fa.report(**RUN, delta=1e-5))
     for delta in (1e-6, 2e-6):  # at most a tenth of 1 / records
-        assert "Choose a smaller" not in str(fa.report(**RUN, delta=delta))
+        assert "larger than advised" not in str(fa.report(**RUN, delta=delta))
 
 
 @pytest.mark.parametrize("delta", [1.0049e-5, 1 / 300, 1.2345e-7, 0.00123456])
@@ -185,7 +185,7 @@ def test_reports_of_samples_say_that_batches_are_secret():
 
 
 def test_a_job_and_its_records():
-    assert "δ: it is 10 divided" in str(fa.report(JOB, delta=1e-2, records=1000))
+    assert "advised: it is 10 divided" in str(fa.report(JOB, delta=1e-2, records=1000))
     assert fa.report(JOB, delta="1/n", records=np.int64(1000)).numbers["run"] == {"records": 1000}
 
 

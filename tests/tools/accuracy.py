@@ -183,7 +183,8 @@ def exact_rows(n_points: int) -> list[Row]:
 
 
 def table(rows: list[Row]) -> str:
-    head = "| kernel | domain | points | below the truth | peak excess | rms excess |\n|---|---|---:|---:|---:|---:|\n"
+    head = "| kernel | domain | points | on the wrong side | peak excess | rms excess |\n"
+    head += "|---|---|---:|---:|---:|---:|\n"
     return head + "".join(
         f"| {r.kernel} | {r.domain} | {r.points} | {r.below} | {r.peak:.1e} | {r.rms:.1e} |\n" for r in rows
     )
@@ -204,10 +205,10 @@ def main() -> int:
     text = f"""# Measured accuracy of the kernels
 
 Written by `make accuracy`, measured with {measured_with()}. The oracle is `fastacct.reference` (mpmath, at least 16
-certified digits). The excess of an upper bound is (bound - truth) / truth, compared exactly. It contains the error
-ledger that is added to every result, so it is positive where the ledger is honest and small where it is sharp. The
-truth of an epsilon is the infimum over orders. In the rows of a lower bound the excess is (truth - bound) / truth, and
-a bound counts as below the truth where it is above.
+certified digits). The excess of an upper bound is (bound - truth) / truth, compared exactly. It contains the allowance
+for errors that is added to every result: positive where that is honest, and small where it is sharp. The truth of an
+epsilon is the infimum over orders, as these are kernels of Rényi DP and of delta. README has widths of exact answers.
+In the rows of a lower bound the excess is (truth - bound) / truth, and the wrong side is above the truth.
 
 {table(rows)}
 Everyday runs: {scores.REGIMES["everyday"]} (`bench.scores.draw`).
