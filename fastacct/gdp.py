@@ -27,6 +27,7 @@ from fastacct.core.bounds import TIGHT_WIDTH, Bounds, status_of
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import PAD, Cells, Domain, Floats, as_number, as_threads, unwrap
 from fastacct.core.relations import Relation, as_relation
+from fastacct.core.work import counted
 from fastacct.readers.cell_job import BOTH
 from fastacct.readers.contour import Contour, Index
 from fastacct.readers.job import contour_of
@@ -67,7 +68,7 @@ def gdp(
 
     **Guarantee.** delta(eps) <= max(delta_mu(eps), delta_floor) for every eps >= 0, and so
     tradeoff(fpr) >= Phi(Phi^-1(1 - fpr) - mu) - delta_floor for every fpr.  mu exceeds the smallest such number by at
-    most 1e-6 relative, which `mu_lower` proves.
+    most 1e-6 relative, or by more where deltas take long: `mu_lower` proves by how much.
 
     A sampled Gaussian is mu-GDP in full only for mu = sqrt(steps)/noise_multiplier, as if nothing were sampled: that
     is what mu tends to as the floor, in (0, 1], goes to 0.  At usual deltas it is far smaller.  "add" and "remove" have
@@ -125,11 +126,20 @@ def _fit(job: Contour, cell: int, floor: float, threads: int) -> tuple[float, fl
     if end == np.inf or run(np.zeros(1))[1][0] >= 0.0:  # no Gaussian has delta 1
         return np.inf, 0.0, 1.0
     log_floor = float(np.log(floor)) + PAD
-    mu, mu_lower = _smallest_mu(run, end, log_floor, threads)
-    return mu, mu_lower, _regret(run, mu, end, log_floor, threads)
+    with counted() as done:
+        job.read_cell(cell, np.array([0.5 * end]), LOG_DELTA, way=BOTH)
+    each = sum(done.values())
+
+    def most() -> int:
+        return 0 if each * len(known) > 2e11 else 20_000
+
+    mu, mu_lower = _smallest_mu(run, end, log_floor, threads, most)
+    return mu, mu_lower, _regret(run, mu, end, log_floor, threads, most)
 
 
-def _smallest_mu(run: _Function, end: float, log_floor: float, threads: int) -> tuple[float, float]:
+def _smallest_mu(
+    run: _Function, end: float, log_floor: float, threads: int, most: Callable[[], int]
+) -> tuple[float, float]:
     """Upper and lower bound of the best mu; above `end` delta is below the floor."""
     if end == 0.0:
         return 0.0, 0.0
@@ -160,10 +170,10 @@ def _smallest_mu(run: _Function, end: float, log_floor: float, threads: int) -> 
             )[0]
         return found
 
-    return _maximum(run, over, at, end, lambda best: best * (1.0 + TIGHT_WIDTH))
+    return _maximum(run, over, at, end, lambda best: best * (1.0 + TIGHT_WIDTH), most)
 
 
-def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: int) -> float:
+def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: int, most: Callable[[], int]) -> float:
     """Upper bound of the largest (delta_mu - delta)/(1 + e^eps)."""
     if mu == 0.0 or mu == np.inf:
         return min(mu, 1.0)
@@ -183,7 +193,7 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
         gaussian, job = np.exp(_gaussian(one, eps, threads)[0]), np.exp(run(eps)[1])
         return np.maximum((gaussian - job) / (1.0 + np.exp(eps)), 0.0)
 
-    upper, _ = _maximum(run, over, at, end, lambda best: best * 1.001 + 1e-6)
+    upper, _ = _maximum(run, over, at, end, lambda best: best * 1.001 + 1e-6, most)
     tail = float(np.exp(_gaussian(one, np.array([end]), threads)[1])[0]) / (1.0 + np.exp(min(end, 700.0)))
     return float(max(upper, tail * (1.0 + PAD)))
 
@@ -194,11 +204,13 @@ def _maximum(
     at: Callable[[Cells, float], Cells],
     end: float,
     near: Callable[[float], float],
+    most: Callable[[], int],
 ) -> tuple[float, float]:
     """Bounds (upper, lower) of the maximum over [0, end], from upper bounds on cells and lower bounds at points.
 
     Given a level, `over` may answer the level itself where that is a bound and inf where it is not, and `at` 0 where
     the point is not above; with the level inf `over` is as sharp as it can be.  Only their largest values count.
+    At most so many cells are halved as `most` says.
     """
     edges = np.linspace(0.0, end, 9)
     a, b, best, settled = edges[:-1], edges[1:], float(at(edges, 0.0).max()), 0.0
@@ -216,7 +228,7 @@ def _maximum(
             if not a.size:
                 return settled, best
         middle = 0.5 * (a + b)
-        if a.size > 20_000 or (b - a <= 1e-15 * b).any() or level <= 0.0:
+        if a.size > most() or (b - a <= 1e-15 * b).any() or level <= 0.0:
             return max(settled, float(over(a, b, np.inf).max())), best
         best = max(best, float(at(middle, best).max()))
         a, b = np.concatenate([a, middle]), np.concatenate([middle, b])

@@ -36,7 +36,7 @@ from fastacct.epsilon import rdp
 from fastacct.mechanisms.base import WEIGHTS_OFF, plain
 from fastacct.mechanisms.finite import from_pmf
 from fastacct.mechanisms.guarantee import MeanConcentratedDP
-from fastacct.readers.job import largest_finite
+from fastacct.readers.job import ROUGHLY, Ask, exact, largest_finite
 from fastacct.readers.moments import at_order, moments
 
 Both = Literal["add_remove", "remove", "add"]
@@ -307,7 +307,7 @@ class PrivacyLoss:
 
     def _tail(self, chance: float) -> Tail:
         asked = chance * np.array([1.0, 0.5])
-        near = answer("epsilon", self._job, asked, None, self._direction, self._threads).upper.tolist()
+        near = exact(self._job, Ask("epsilon", asked, asked.shape, self._direction), ROUGHLY).upper.tolist()
         return Tail(near, self._exceeds, self._off, self._is_tight)
 
     def _exceeds(self, epsilon: Cells, sides: Sequence[int], steps: Cells = STEPS) -> list[Cells]:

@@ -100,6 +100,7 @@ cdef extern from "include/kernels.h" nogil:
     void fa_alloc_limit(int64_t n)
     void fa_ask(int (*is_given_up)() noexcept nogil) noexcept nogil
     double fa_seconds()
+    double fa_counted() noexcept nogil
     int fa_disagreed()
 
 cdef const fa_kernels *kernels() noexcept nogil

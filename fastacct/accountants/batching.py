@@ -133,7 +133,8 @@ def _check(kind: str, sampler: Sampler, run: Mapping[str, object], wanted: str) 
     """Refuse what is not calibrated, and keywords that do not fix the batches."""
     never = {"sample_rate": "a batch size is"} | ({"steps": "epochs are"} if sampler.is_by_epochs else {})
     if wanted in never:
-        raise ValueError(f"sampling = {kind!r}: {never[wanted]} not calibrated; compare noise multipliers of a few")
+        of = {"steps": "ask epsilon for the epochs"}.get(wanted, "compare noise multipliers")
+        raise ValueError(f"sampling = {kind!r}: {never[wanted]} not calibrated; {of} of a few runs")
     if sampler.is_by_epochs and run.get("steps") is not None:
         raise TypeError(f"sampling = {kind!r}: give epochs, not steps")
     if missing := [name for name in sampler.needs if run.get(name) is None]:

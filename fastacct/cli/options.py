@@ -202,7 +202,7 @@ def as_given(given: argparse.Namespace, wanted: str = "") -> Keywords:
             if isinstance(value, list) and len(value) > 1:
                 raise ValueError(f"--{name.replace('_', '-')}: give one number")
             found[name] = value[0] if isinstance(value, list) else value
-    batches_of(found | {name: 1 for name in ("batch_size", "records", "epochs") if getattr(given, name, None)})
+    batches_of(found | {name: 1 for name in ("batch_size", "records", "epochs") if getattr(given, name, None)}, wanted)
     run = first_of(given, *(name for name in RUN if name != wanted))
     return run if found["sampling"] == "poisson" else run | found
 

@@ -153,15 +153,12 @@ def _sampled(event: Any, neighbors: Any) -> Job:
     if not 0 <= rate <= 1:
         raise ValueError(f"Sampling rate must be in [0, 1]: sampling_probability = {rate!r}")
     job = job_of(event.event, neighbors)
-    if rate == 0 or job == NOTHING:
-        return NOTHING
-    if job.is_exposed:
-        return EXPOSED
+    if rate == 0 or job == NOTHING or job.is_exposed:
+        return EXPOSED if rate > 0 and job.is_exposed else NOTHING
     whole = job.blocks[0][0] if len(job.blocks) == 1 and job.blocks[0][1] == 1 else job.process
     try:
-        sampled = whole.poisson(rate)
-        found = _one(event, sampled, neighbors)
-        sampled.decompose(neighbors)  # refuses several releases, such as the nodes of a tree
+        found = _one(event, whole.poisson(rate), neighbors)
+        found.blocks[0][0].decompose(neighbors)  # refuses several releases, such as the nodes of a tree
         return found
     except ValueError as error:
         raise RefusedError(event, str(error)) from None

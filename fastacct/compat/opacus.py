@@ -158,6 +158,8 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
                 return self._record_passes(loaders.Passes(caller))
             rate = max(rate, drawn)
         used = None if drawn is None else opacus_draws.of_poisson(caller["data_loader"])
+        if used is not None:
+            opacus_draws.warn_of_seed(caller["data_loader"].batch_sampler)
 
         def record(optimizer: Any) -> None:
             batches = optimizer.accumulated_iterations

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from fastacct.core.extras import import_extra
 
-__all__ = ["Counted", "Draws", "Used", "count_poisson", "not_drawn", "of_poisson"]
+__all__ = ["Counted", "Draws", "Used", "count_poisson", "not_drawn", "of_poisson", "warn_of_seed"]
 
 
 class Draws:
@@ -71,6 +72,8 @@ class Counted:
         setattr(self.sampler, name, value)
 
 
+_UNSEEDED: Final = 67280421310721
+"""The seed of a torch.Generator that nobody seeded."""
 _DRAWN: Final[dict[tuple[int, float], Draws]] = {}
 """What Opacus' samplers have given out, by their records and their rate."""
 
@@ -103,6 +106,24 @@ def of_poisson(loader: Any) -> Used:
     count_poisson()
     records, rate = _of(loader.batch_sampler)
     return Used(lambda: [one for (many, at), one in _DRAWN.items() if many == records and at <= rate], loader)
+
+
+def warn_of_seed(batches: Any) -> None:
+    """Warn where make_private's Poisson samples are drawn from a seed that somebody may know."""
+    torch: Any = import_extra("torch", "opacus")
+    generator = getattr(batches, "generator", None)
+    try:
+        seed = int((torch if generator is None else generator).initial_seed())
+    except RuntimeError:  # of secure_mode
+        return
+    if seed < 2**32 or seed == _UNSEEDED:
+        warnings.warn(
+            f"the batches are drawn from the seed {seed}: who knows it knows who is in a batch, and no amplification "
+            "holds for them. Give the loader a generator of its own before make_private, secret = torch.Generator(); "
+            "secret.seed(): DataLoader(..., generator=secret). The noise needs one, too: make_private(..., "
+            "noise_generator=)",
+            stacklevel=4,
+        )
 
 
 def not_drawn(is_poisson: bool) -> ValueError:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 import fastacct as fa
+from fastacct.compat.opacus_loaders import drawn_rate
 from fastacct.core.extras import import_extra
-from fastacct.core.rounding import rate_of_float32
 
 riskcal: Any = import_extra("riskcal", "riskcal")
 
@@ -182,8 +182,7 @@ class FastAccountant(riskcal.accountants.CTDAccountant):  # type: ignore[misc]
         def record(optimizer: Any) -> None:
             if optimizer.accumulated_iterations != 1:
                 raise ValueError(f"a step on {optimizer.accumulated_iterations} batches: {_REFUSED}")
-            drawn = rate_of_float32(sample_rate)  # as Opacus' loader draws
-            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=drawn)
+            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=drawn_rate(sample_rate))
 
         return record
 

@@ -12,6 +12,7 @@ import numpy as np
 from fastacct.core.bounds import Bounds, status_of, unwrapped
 from fastacct.core.inputs import MAX_ORDER, Cells
 from fastacct.core.search import WIDTH, boundary, excess
+from fastacct.core.work import counted
 
 LARGEST: Final = 700.0
 """Losses beyond this, on either side, are only known to be there."""
@@ -198,7 +199,8 @@ def largest_quantile(tails: Sequence[Tail], chance: float) -> tuple[float, float
     for tail in sorted(tails, key=lambda one: -one.near[0]):
         if lower >= LARGEST and upper == math.inf:
             break  # nothing is larger
-        if not abs(lower) < LARGEST or tail.exceeds(np.array(lower), (1,), STEPS)[0].min() > chance:
+        each = (tail.exceeds(np.array(lower), (1,), steps)[0].min() for steps in (STEPS[5:9], STEPS))
+        if not abs(lower) < LARGEST or all(most > chance for most in each):
             low, high = _quantile_ends(tail, chance)
             lower, upper = max(lower, low), max(upper, high)
     return lower, upper
@@ -226,32 +228,40 @@ def _quantile_ends(tail: Tail, chance: float) -> tuple[float, float]:
 def _end(exceeds: _Exceeds, side: int, target: float, start: float, wide: float, all_steps: Cells) -> float:
     """One of them, looked for from `start` on, in strides from `wide` on, by the steps that are best at the start, and
     then by all."""
-    sign = 1.0 if side else -1.0
+    sign, works = 1.0 if side else -1.0, [0.0]
 
     def level(loss: float, steps: Cells) -> float:
-        end = exceeds(np.array(loss), (side,), steps)[0]
+        with counted() as done:
+            end = exceeds(np.array(loss), (side,), steps)[0]
+        works.append(sum(done.values()))
         return sign * excess(float(end.min() if side else end.max()), target)
+
+    def is_dear() -> bool:
+        return max(works) > 1e9
 
     at_start = exceeds(np.array(start), (side,), all_steps)[0]
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
-    end = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
-    if abs(end) >= LARGEST:
+    end = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide, is_dear)
+    if abs(end) >= LARGEST or is_dear():
         return end
     further = end - sign * max(4.0 * WIDTH * abs(end), 1e-13)
     if level(further, all_steps) > 0.0:
         return end
-    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end))
+    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end), is_dear)
 
 
-def _first_end(level: Callable[[float], float], sign: float, start: float, wide: float) -> float:
+def _first_end(
+    level: Callable[[float], float], sign: float, start: float, wide: float, is_dear: Callable[[], bool]
+) -> float:
     """Where a level passes 0, at most 0 on the side of this sign; on that side infinite, on the other one the `LARGEST`
-    loss, if it does not."""
+    loss, if it does not.  Where levels take long, not so near."""
     level, last = cache(level), start
     way = sign if level(start) > 0.0 else -sign
     while True:
         place = min(max(last + way * wide, -LARGEST), LARGEST)
         if (level(place) > 0.0) != (level(start) > 0.0):
-            return boundary(level, (min(last, place), max(last, place)), "the chance")
+            width = 1e-5 if is_dear() else WIDTH
+            return boundary(level, (min(last, place), max(last, place)), "the chance", width=width)
         if abs(place) == LARGEST:
             return way * math.inf if way == sign else place
         last, wide = place, 8.0 * wide

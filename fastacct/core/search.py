@@ -22,25 +22,50 @@ def least(
     grid: Cells,
     origin: float,
     worst: float,
-    rounds: int = 4,
+    rounds: int = 14,
     is_hopeless: Callable[[float], bool] = lambda value: False,
+    enough: float = 0.0,
 ) -> tuple[float, float]:
-    """The least value found on a grid and on refinements of it around the least, and its place.
+    """The least value found on a grid and next to where parabolas through the least three values put it; its place.
 
-    Points are spaced evenly in log(x - origin).  NaN counts as `worst`.  Nothing is refined where that is hopeless.
+    Points are spaced evenly in log(x - origin).  NaN counts as `worst`.  The search ends where it is hopeless, or where
+    the values beside the least are above it by less than `enough` of it: about a quarter of that is left to gain.
     """
-    best, best_place = np.inf, float(grid[0])
+    place, value = np.log(grid - origin), np.empty(0)
+    new, before, is_even = place, math.inf, False
     for done in range(rounds + 1):
-        if done and is_hopeless(best):
+        found = at(grid if done == 0 else origin + np.exp(new))
+        value = np.append(value, np.where(np.isnan(found), worst, found))
+        if done:
+            place = np.append(place, new)
+            order = np.argsort(place, kind="stable")
+            place, value = place[order], value[order]
+        i = int(np.argmin(value))
+        best, near = float(value[i]), slice(max(i - 1, 0), i + 2)
+        is_wide = value[near].max() - min(best, 1e300) > enough * min(abs(best), 1.0)
+        if is_hopeless(best) or best >= worst or not is_wide:
             break
-        values = at(grid)
-        values = np.where(np.isnan(values), worst, values)
-        place = int(np.argmin(values))
-        if float(values[place]) < best or best == np.inf:
-            best, best_place = float(values[place]), float(grid[place])
-        low, high = max(place - 1, 0), min(place + 1, grid.size - 1)
-        grid = origin + np.geomspace(grid[low] - origin, grid[high] - origin, 25)
-    return best, best_place
+        width = float(np.ptp(place[near]))
+        is_even, before = is_even or width > 0.3 * before, width
+        above = np.minimum(value[near], 1e300) - best
+        new = np.setdiff1d(_beside(place[near], above, is_even=is_even), place)
+        if not new.size:
+            break
+    return best, float(origin + np.exp(place[i]))
+
+
+def _beside(place: Cells, above: Cells, *, is_even: bool) -> Cells:
+    """Where to look between two or three places, of which the values are so much above the least of them: on a lattice,
+    so that searches for other targets ask the same."""
+    low, high = float(place[0]), float(place[-1])
+    step = 2.0 ** math.floor(math.log2(0.1 * (high - low)))
+    if place.size == 3 and not is_even and above[0] + above[2] > 0.0:
+        left, right = place[1] - low, high - place[1]
+        bend = (above[0] / left + above[2] / right) / (left + right)
+        vertex = place[1] - 0.5 * (above[2] / right - bend * right) / bend
+        near = (np.rint(vertex / step) + np.array([-1.0, 0.0, 1.0])) * step
+        return np.asarray(near[(near > low) & (near < high)])
+    return np.linspace(low, high, 10)
 
 
 def excess(value: float, target: float) -> float:

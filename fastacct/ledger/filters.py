@@ -132,4 +132,4 @@ def _conversion(order: Cells, delta: float) -> Cells:
 @np.errstate(over="ignore")
 def _least(at: Callable[[Cells], Cells]) -> float:
     """Smallest value found over orders; each order gives a bound, so the search needs no proof."""
-    return least(at, _ORDERS, 1.0, math.inf, rounds=6)[0]
+    return least(at, _ORDERS, 1.0, math.inf)[0]

@@ -40,7 +40,11 @@ class LoaderGuide(NamedTuple):
     lower_holds: bool
     """Whether the lower end of the interval holds, too.  If False, take the upper end alone: `fa.dpsgd.epsilon`."""
     run: Mapping[str, Any] = MappingProxyType({})
-    """Of a live loader: the keywords of `fastacct.dpsgd` that it fixes."""
+    """Of a live loader: the keywords of `fastacct.dpsgd` that it fixes.
+
+    Empty where they would not be those of its data: JAX Privacy's `BallsInBinsSampling` does not know its records, and
+    workers may repeat some.
+    """
 
     def __str__(self) -> str:
         known = f'sampling="{self.sampling}"' if self.sampling else "no sampler with amplification"
@@ -152,9 +156,8 @@ def guide_of(live: Seen) -> LoaderGuide:
         f", {name}={letter}" for name, letter in (("records", "n"), ("batch_size", "b")) if name in live.asks
     )
     call = f"fa.dpsgd.epsilon(loader=loader, noise_multiplier=s, {much}{more}, delta=d{relation})"
-    return guide._replace(
-        loader=live.name, call=call, notes=notes, run=MappingProxyType(live.run if live.share == 1.0 else {})
-    )
+    is_own = live.share == 1.0 and ("records" not in live.run or live.records is not None)
+    return guide._replace(loader=live.name, call=call, notes=notes, run=MappingProxyType(live.run if is_own else {}))
 
 
 def _named(loader: str) -> tuple[str, dict[str, bool]]:

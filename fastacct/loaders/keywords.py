@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -40,7 +41,19 @@ def proved(live: Seen, neighbors: object) -> LoaderGuide:
         refusal = refuse(live.name, relation, guide.neighbors)  # type: ignore[arg-type]
         private = "; is it given to Opacus' make_private? Give the loader that this returns" * (live.loader == TORCH)
         raise ValueError(f"{refusal}{private}")
+    if live.notes and not live.is_pass:
+        _warn_of_seed(live.notes[0])
     return guide
+
+
+def _warn_of_seed(note: str) -> None:
+    """Warn where a sample is drawn from a seed that somebody may know: what is proved of samples is for secret ones."""
+    warnings.warn(
+        f"the batches may be known. {note} No amplification holds for them. Give what draws the batches a generator of "
+        "its own, on the CPU, secret = torch.Generator(); secret.seed(): DPDataLoader.from_data_loader(loader, "
+        "generator=secret), or DataLoader(..., generator=secret) for make_private",
+        stacklevel=1,  # one place of all callers, so that it is said once
+    )
 
 
 def told(run: Mapping[str, Any], *, wanted: str = "") -> Told:

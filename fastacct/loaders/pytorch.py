@@ -7,7 +7,7 @@ from typing import Final
 
 from fastacct.core.extras import Foreign
 from fastacct.core.rounding import rate_of_float32
-from fastacct.loaders.seen import LOADER, TORCH, Seen, in_order, name_of, of_seed, refusal, shuffled
+from fastacct.loaders.seen import LOADER, TORCH, Seen, in_order, name_of, of_generator, of_seed, refusal, shuffled
 from fastacct.mechanisms.samplers import OF_ONE_SIZE
 
 __all__ = ["dataloader", "private", "shard"]
@@ -71,7 +71,7 @@ def _sampler(sampler: Foreign, size: int, drops: bool) -> Seen:
         return Seen("", TORCH, {"weighted": True}, {}, 0)
     if kind not in _SAMPLERS:
         raise refusal(sampler, "a stream has an order of its own" if kind == _STREAM else "")
-    records, notes = len(sampler.data_source), of_seed(_seed(sampler))
+    records, notes = len(sampler.data_source), _notes(sampler)
     if sampler.replacement:
         most = -(-(2**32) // records)  # of 32 bits modulo the records
         run = {"sampling": OF_ONE_SIZE[True], "records": 2**32 // most, "batch_size": size}
@@ -177,17 +177,17 @@ def _world() -> int:
     return int(group.get_world_size()) if group and group.is_available() and group.is_initialized() else 1
 
 
-def _seed(sampler: Foreign) -> int | None:
-    """What its order was seeded with, where that is fixed."""
+def _notes(sampler: Foreign) -> tuple[str, ...]:
+    """What is to be said of the seed of a sampler of records; an order needs no secret one."""
     if name_of(sampler) == _SEEDABLE:
-        return int(sampler.initial_seed)
-    return None if sampler.generator is None else int(sampler.generator.initial_seed())
+        return of_seed(int(sampler.initial_seed))
+    return () if sampler.generator is None and not sampler.replacement else of_generator(sampler.generator)
 
 
 # -- Opacus -----------------------------------------------------------------------------------------------------------
 
 
-def _poisson(rate: float, steps: int, records: int, notes: tuple[str, ...] = ()) -> Seen:
+def _poisson(rate: float, steps: int, records: int, notes: tuple[str, ...]) -> Seen:
     """Each record by itself: its uniform number of 24 bits is below the rate."""
     run = {"sample_rate": rate_of_float32(rate)}
     return Seen("", "opacus", {"poisson_sampling": True}, run, steps, records=records, notes=notes)
@@ -199,8 +199,7 @@ def _of_opacus(batches: Foreign, kind: str) -> Seen:
     if _world() > 1 and kind == _POISSON:
         raise refusal(batches, "each of several workers draws from all records")
     records = batches.total_size if kind == _POISSON_OF_WORKERS else batches.num_samples
-    notes = () if batches.generator is None else of_seed(int(batches.generator.initial_seed()))
-    return _poisson(batches.sample_rate, len(batches), records, notes)
+    return _poisson(batches.sample_rate, len(batches), records, of_generator(batches.generator))
 
 
 def private(loader: Foreign, kind: str) -> Seen:
@@ -214,7 +213,8 @@ def private(loader: Foreign, kind: str) -> Seen:
     _refuse_repeats(loader.dataset)
     _refuse_empty(loader, loader.batch_sampler)
     rate = 1.0 / len(loader)
-    return _poisson(rate, int(1.0 / rate), len(loader.dataset))._replace(name=kind)
+    notes = of_generator(loader.generator)
+    return _poisson(rate, int(1.0 / rate), len(loader.dataset), notes)._replace(name=kind)
 
 
 def shard(loader: Foreign) -> Seen:

@@ -7,6 +7,8 @@ import sys
 from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple
 
+from fastacct.core.extras import Foreign
+
 TORCH: Final = "torch.utils.data.DataLoader"
 """The entry of the table for PyTorch's loader."""
 LOADER: Final = "torch.utils.data.dataloader.DataLoader"
@@ -66,6 +68,7 @@ class Seen(NamedTuple):
     asks: tuple[str, ...] = ()
     """Keywords that it does not know, and a run needs."""
     notes: tuple[str, ...] = ()
+    """Of its seed."""
 
     @property
     def is_guessed(self) -> bool:
@@ -118,8 +121,20 @@ def in_order(settings: dict[str, bool | int], records: int, size: int, notes: tu
 
 
 def of_seed(seed: int | None) -> tuple[str, ...]:
-    """What is to be said of a seed."""
-    if seed is None:
+    """What is to be said of a seed, if somebody may know it: of a secret one nothing, and not what it is."""
+    if seed is None or not (seed < 2**32 or seed in _PUBLIC_SEEDS):
         return ()
     known = f"{_PUBLIC}, and" if seed in _PUBLIC_SEEDS else "and"
     return (f"Its seed is {seed}, {known} who knows it knows the batches: take a secret one.",)
+
+
+def of_generator(generator: Foreign) -> tuple[str, ...]:
+    """The same of a generator of PyTorch; where it is None, of PyTorch's own, which a script or a trainer seeds."""
+    torch: Foreign = sys.modules["torch"]
+    try:
+        seed = int((torch if generator is None else generator).initial_seed())
+    except RuntimeError:  # one that has no seed, as Opacus' secure_mode has it
+        return ()
+    if generator is not None or seed >= 2**32:
+        return of_seed(seed)
+    return (f"It draws from PyTorch's own generator, whose seed is {seed}: who knows it knows the batches.",)

@@ -1,7 +1,6 @@
 """The contour reader: jobs of Gaussian mixtures and of losses that are data, by the compiled contour integrals.
 
-A cell with one sampled Gaussian is a cell of the vectorised kernel; every other cell is one call of the kernel for
-heterogeneous jobs, with its mixtures in the order of `cell_job`.
+One sampled Gaussian is a cell of the vectorised kernel; every other cell is one call of that for heterogeneous jobs.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import Direction, Relation
+from fastacct.core.work import note
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
@@ -51,7 +51,7 @@ class Contour:
         self.relation = relation
         self.process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
-        self._last: tuple[object, Reading, NDArray[np.bool_]] = None, Reading.empty(0), np.ones(0, np.bool_)
+        self._last: tuple[object, Reading, NDArray[np.bool_], float] = None, Reading.empty(0), np.ones(0, np.bool_), 0.0
 
     @property
     def is_gaussian(self) -> bool:
@@ -99,15 +99,17 @@ class Contour:
     def read_cell(
         self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False, way: Directions | None = None
     ) -> tuple[Reading, NDArray[np.bool_]]:
-        """Bounds of one cell, of all its directions or of one, and where they are all that is known of its losses; an
-        error where some are neither mixtures nor data.  only_upper: of two pairs the one above alone."""
+        """Bounds of a cell, and where they are all that is known of its losses.  only_upper: of two pairs one."""
         ways, asked = self.directions if way is None else way, (cell, target.tobytes(), what, only_upper, way)
         if (found := self._last)[0] != asked:  # other rungs ask the same again; another thread may put its own there
+            _, before = self._job(cell), _kernels.counted()  # making a job may read lines of others
             _kernels.begin()
             try:
-                self._last = found = asked, *self._read(cell, target, what, ways, only_upper and self.is_apart)
+                answer = self._read(cell, target, what, ways, only_upper and self.is_apart)
+                self._last = found = asked, *answer, _kernels.counted() - before
             finally:
                 _kernels.end()
+        note({(self, asked): found[3]})
         return found[1].take(np.arange(target.size)), found[2].copy()
 
     def _read(
@@ -222,8 +224,7 @@ def losses_of(mechanism: Mechanism, relation: Relation) -> Pair | None:
 
 
 def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
-    """Bounds of the deltas of a job in one direction, where a line knows thousands of them soon: with Gaussian noise in
-    it, and without sums of many atoms."""
+    """Bounds of the deltas of a job in one direction, where a line knows thousands soon: of noise and few atoms."""
     line = Contour.of(job.decompose(relation), relation)
     mixtures, data = ([], []) if line.is_apart else line._losses(0, below=False)
     if not mixtures or any(len(one.atoms) > 8 for one, _ in data):
@@ -239,5 +240,5 @@ def _is_narrow(reading: Reading) -> bool:
 
 def _pieces(group: Index, target: Cells, threads: int) -> list[Index]:
     """The targets of one job in a few pieces: neighbouring ones share a line, where one piece has them all."""
-    count = -(-group.size // CELLS_PER_TASK)
-    return np.array_split(group[np.argsort(target[group], kind="stable")], min(count, threads))
+    count = min(-(-group.size // CELLS_PER_TASK), threads)
+    return np.array_split(group[np.argsort(target[group], kind="stable")], count)

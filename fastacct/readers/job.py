@@ -58,7 +58,7 @@ def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
     if job.tight:
         return _or_alike(job, ask, bounds)
     if not whole.is_gaussian:  # the divergences of the mechanisms themselves may say more
-        other = by_cells(job, mine, DIVERGENCES)
+        other = by_cells(job, mine, DIVERGENCES, bounds.upper)
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
     part = known_part(job)
     return bound_only(bounds, ask) if ask.only_upper else _or_alike(part, ask, _beside(part, ask, bounds))
@@ -184,8 +184,11 @@ def owners(job: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray[tuple[int
     return np.ascontiguousarray(np.broadcast_to(place, shape)).ravel()
 
 
-def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
-    """Every cell up the ladder, at all of its targets; of Gaussian mixtures the line reads all cells at once."""
+def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Cells | None = None) -> Bounds:
+    """Every cell up the ladder, at all of its targets; of Gaussian mixtures the line reads all cells at once.
+
+    Where upper bounds are known, nothing is refined that does not come `below` them.
+    """
     out, begun = Reading.empty(math.prod(ask.shape)), None
     where = np.ones(out.lower.size, dtype=np.bool_)
     if "line" in settings.rungs and (process.sampled(ask.relation, exactly=True) or process.is_gaussian):
@@ -203,6 +206,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds
         mine = pieces[start]
         at = mine[where[mine]]
         known = None if begun is None or ask.only_upper else out.take(at)
+        known = known if below is None else _below(np.ravel(below)[at], ask.quantity)
         cell = _reader(process, int(owner[at[0]]), ask.relation, settings)
         out.put(at, climb(cell, ask.quantity, target[at], only_upper=ask.only_upper, begun=known))
         # what is not tight is at most what a harder target of the call has
@@ -214,6 +218,12 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds
 
     in_pieces(len(pieces), ask.threads, work)
     return Bounds(*(column.reshape(ask.shape) for column in out))
+
+
+def _below(upper: Cells, quantity: Quantity) -> Reading:
+    """Upper bounds, of which nothing else is known."""
+    lower = np.full(upper.size, BOTTOM[WHAT[quantity]])
+    return Reading(lower, upper, status_of_answer(quantity, lower, upper))
 
 
 def explained(job: Process, ask: Ask, settings: Settings) -> list[Step]:

@@ -7,8 +7,8 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache, partial
-from typing import Final, Literal
+from functools import partial
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
+from fastacct.core.work import Done, counted, note
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
@@ -34,6 +35,7 @@ _BESIDE: Final = (0.0, 1e-3, -1e-3)
 _BEYOND: Final = 1e290
 
 _DeltasAt = Callable[[tuple[float, ...]], list[float]]
+_Found = TypeVar("_Found")
 
 
 def supporting_lines(
@@ -71,13 +73,15 @@ class _Deltas:
 
     def __init__(self, job: Process, relation: Relation) -> None:
         self._job, self._relation, self._whole = job, relation, job.decompose(relation)
-        self.by_line: Callable[[tuple[float, ...]], tuple[list[float], bool]] = cache(self._by_line)
-        """By the line alone, and whether the others say no more."""
-        self.roughly: _DeltasAt = cache(self._roughly)
+        self.is_tight = job.tight
+        """Whether its losses are all that is known of it."""
+        self.by_line: Callable[[tuple[float, ...]], tuple[list[float], bool]] = _kept(self._by_line)
+        """By the line alone, and whether it knows all of the losses."""
+        self.roughly: _DeltasAt = _kept(self._roughly)
         """By grids that take little time."""
-        self.at: _DeltasAt = cache(partial(self._at, EXACTLY))
+        self.at: _DeltasAt = _kept(partial(self._at, EXACTLY))
         """By all readers."""
-        self.off_line: _DeltasAt = cache(partial(self._at, EXACTLY._replace(rungs=EXACTLY.rungs[1:])))
+        self.off_line: _DeltasAt = _kept(partial(self._at, EXACTLY._replace(rungs=EXACTLY.rungs[1:])))
         """By all but the line, which takes long where it knows nothing."""
 
     def _at(self, settings: Settings, epsilons: tuple[float, ...]) -> list[float]:
@@ -91,8 +95,23 @@ class _Deltas:
             if not any(kind.alternatives() for kind, _ in self._whole):
                 line = Contour.of(self._whole, self._relation)
                 reading, is_all = line.read_cell(0, np.array(epsilons), DELTA, only_upper=True)
-                return reading.upper.tolist(), self._job.tight and bool(is_all.all())
+                return reading.upper.tolist(), bool(is_all.all())
         return [math.inf] * len(epsilons), False
+
+
+def _kept(ask: Callable[[tuple[float, ...]], _Found]) -> Callable[[tuple[float, ...]], _Found]:
+    """The same, asked once; its work counts for each rate."""
+    known: dict[tuple[float, ...], tuple[_Found, Done]] = {}
+
+    def at(epsilons: tuple[float, ...]) -> _Found:
+        if epsilons not in known:
+            with counted() as done:
+                found = ask(epsilons)
+            known[epsilons] = found, done
+        note(known[epsilons][1])
+        return known[epsilons][0]
+
+    return at
 
 
 def _largest(deltas: _Deltas, fpr: float) -> float:
@@ -103,24 +122,38 @@ def _largest(deltas: _Deltas, fpr: float) -> float:
     """
     has_line = deltas.by_line((_TRIED[3],))[1]
     first = _Search((lambda epsilons: deltas.by_line(epsilons)[0]) if has_line else deltas.roughly, fpr)
-    search = _Search(deltas.at, fpr)
-    if first.found():
-        near = first.refined()
-        if has_line and deltas.by_line(tuple(sorted(set(map(abs, near)))))[1]:
-            return first.best
-        if not deltas.by_line((abs(first.lowest),))[1]:
-            search.deltas_at = deltas.off_line
-        search.ask([first.lowest, 0.98 * first.lowest, 1.02 * first.lowest])
+    near = first.refined() if first.found() else []
+    search = _Search(deltas.at, fpr, first.done, has_one_minimum=deltas.is_tight)
+    is_known = bool(near) and has_line and deltas.by_line(tuple(sorted(set(map(abs, near)))))[1]
+    if near and _is_all(deltas, first, search, is_known=is_known):
+        return min(first.best, search.best)
     if search.says_something or search.found():
         search.refined()
     return min(first.best, search.best)
 
 
+def _is_all(deltas: _Deltas, first: _Search, search: _Search, *, is_known: bool) -> bool:
+    """Whether nothing is below what a first search has found; where it is not, all readers are asked next to that."""
+    if is_known and deltas.is_tight:
+        return True
+    if not deltas.by_line((abs(first.lowest),))[1]:
+        search.deltas_at = deltas.off_line
+    search.ask([first.lowest])
+    if is_known and search.odds(first.lowest) >= (1.0 - _GOOD) * first.odds(first.lowest):
+        return True  # divergences of its mechanisms say no more than their losses
+    search.ask([0.98 * first.lowest, 1.02 * first.lowest])
+    return False
+
+
 class _Search:
     """For the epsilon that is best at a false-positive rate; several are tried at once: they share a line or a grid."""
 
-    def __init__(self, deltas_at: _DeltasAt, fpr: float) -> None:
-        self.deltas_at, self.fpr = deltas_at, fpr
+    def __init__(
+        self, deltas_at: _DeltasAt, fpr: float, before: Done | None = None, *, has_one_minimum: bool = True
+    ) -> None:
+        self.deltas_at, self.fpr, self.has_one_minimum = deltas_at, fpr, has_one_minimum
+        self.done: Done = dict(before or {})
+        """What was asked, and the work of it, also before this search."""
         self.last = min(_TRIED[-1], -math.log(max(fpr, 1e-320)))
         """Beyond, everything is hit."""
         self.is_steep = True
@@ -138,15 +171,25 @@ class _Search:
         return min(1.0, *(tpr for tpr, _, _ in self.known.values()), 1.0)
 
     @property
+    def left(self) -> float:
+        """For how many more epsilons there is time, of some seconds on an everyday machine in all."""
+        spent = sum(self.done.values())
+        return (6e9 - spent) * max(len(self.known), 1) / spent if spent > 0.0 else math.inf
+
+    @property
     def says_something(self) -> bool:
         """Whether some epsilon that was tried proves anything."""
         return any(fnr > 0.0 for _, fnr, _ in self.known.values())
 
     def ask(self, epsilons: Iterable[float]) -> None:
-        """Try those that may say something, and are not known."""
+        """Try those that may say something, and are not known; of several minima on both sides of 0."""
+        if not self.has_one_minimum:
+            epsilons = [side for epsilon in epsilons for side in (epsilon, -epsilon)]
         new = sorted({epsilon for epsilon in epsilons if -_TRIED[-1] <= epsilon <= self.last} - self.known.keys())
         at = tuple(sorted(set(map(abs, new))))
-        deltas = dict(zip(at, self.deltas_at(at) if at else [], strict=True))
+        with counted() as done:
+            deltas = dict(zip(at, self.deltas_at(at) if at else [], strict=True))
+        self.done.update(done)
         for epsilon in new:
             delta = min(deltas[abs(epsilon)], 1.0)
             both = _rates(np.array(delta), np.array(epsilon), self.fpr)
@@ -169,6 +212,8 @@ class _Search:
         for is_steep in (self.fpr < 0.5, self.fpr >= 0.5):
             self.is_steep, first = is_steep, 0
             for one, other in itertools.pairwise((21, 13, 8, 5, 3, 2, 1)):
+                if self.left <= 0.0:
+                    break
                 if self.odds(_PLACES[first + other]) >= self.odds(_PLACES[first + one]):
                     first += other
             if self.says_something:
@@ -191,7 +236,7 @@ class _Search:
             if (is_sure and is_done) or high - low <= _GOOD:
                 break
             beyond = corner + math.copysign(1e-14 * (1.0 + abs(corner)), corner)  # delta has its corner, too
-            sides = np.linspace(low, best, 4).tolist() + np.linspace(best, high, 4).tolist()
+            sides = np.append(np.linspace(low, best, 4), np.linspace(best, high, 4)).tolist() * (self.left > 12.0)
             tried = [beyond * (1.0 + away) for away in _BESIDE] + [following, *sides] * (not is_corner)
             self.ask(one for one in tried if low < one < high)
             is_sure = is_corner or self._is_right(following, foretold)
@@ -205,7 +250,10 @@ class _Search:
         return best, kind, e, np.array([self.known[epsilon][kind] for epsilon in e]) * (1 - 2 * kind)
 
     def _between(self, e: list[float], at: int) -> tuple[float, float]:
-        """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use."""
+        """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use.  Nothing
+        lies between where nothing is left."""
+        if self.left <= 0.0:
+            return e[at], e[at]
         near = 0.01 * abs(e[at])  # a search that has come to a place goes on to the next one
         low = e[at - 1] if at else _PLACES[bisect_left(_PLACES, e[at] - near) - 1]
         high = (e[at + 1 :] or [*_PLACES, math.inf][bisect_right(_PLACES, e[at] + near) :])[0]

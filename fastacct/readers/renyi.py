@@ -62,7 +62,7 @@ class Renyi:
         self, cell: Cell, relation: Relation, delta_of: DeltaOf | None, orders: Cells | None, conversion: str
     ) -> None:
         self._cell, self._orders, self._conversion = cell, orders, conversion
-        self._divergence = lru_cache(64)(
+        self._divergence = lru_cache(1024)(
             lambda orders: cell_divergence(cell, np.frombuffer(orders), relation, delta_of)
         )
         self.pure_epsilon = cell_pure_epsilon(cell, relation)
@@ -102,5 +102,5 @@ class Renyi:
             values = np.nan_to_num(at(self._orders), nan=worst, posinf=np.inf, neginf=-np.inf)
             self.best_order = float(self._orders[int(np.argmin(values))])
             return float(np.min(values))
-        best, self.best_order = least(at, ORDERS, 1.0, worst, is_hopeless=is_hopeless)
+        best, self.best_order = least(at, ORDERS, 1.0, worst, is_hopeless=is_hopeless, enough=4e-7)
         return best

@@ -20,6 +20,7 @@ from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
+from fastacct.core.work import note
 from fastacct.losses.loss import PROBES, Atoms, Moment, OutOfReachError, Part, composed, log_moment, weighted
 from fastacct.readers.grid.composition import fft_size
 
@@ -156,7 +157,9 @@ class Smoothed:
             if sum(one.points for one in self._kept.values()) > 2 * _MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = made
-        return self._kept[key]
+        found = self._kept[key]
+        note({(self, *key): 50.0 * (4.0 + len(self._sides[number])) * found.points})
+        return found
 
 
 def _both(one: Found, other: Found, top: float) -> Found:

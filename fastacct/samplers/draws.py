@@ -175,9 +175,12 @@ class _Swapped(Apart):
     def divergence(self, orders: Cells) -> Cells:
         """The mean of those of a record that takes another one's place, at each count."""
         some, rate = _some(self._counts.above)
+        removed = [of_sampled_gaussian(np.asarray(0.5 * self._noise / k), np.asarray(rate), orders) for _, k in some]
+        whole = (orders - 1.0) * mean_of(orders, zip((weight / rate for weight, _ in some), removed, strict=True))
         parts = []
-        for weight, k in some:
-            removed = of_sampled_gaussian(np.asarray(0.5 * self._noise / k), np.asarray(rate), orders)
-            bound = replaced_divergence(self._noise / k, rate, orders, removed) if rate < 1.0 else removed
+        for (weight, k), bound in zip(some, removed, strict=True):
+            if rate < 1.0:
+                beside = np.expm1(np.minimum(whole, 60.0)) * min(rate / weight, 1e100)
+                bound = replaced_divergence(self._noise / k, rate, orders, bound, beside)
             parts.append((weight / rate, bound))
         return mean_of(orders, parts) * (1.0 + 1e-14)

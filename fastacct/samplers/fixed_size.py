@@ -15,6 +15,7 @@ the slot holds moves the sum by 2 at most.  Given the rest of the batch, and by 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -42,19 +43,20 @@ def poisson_replaced(noise: float, rate: float) -> Pair:
     return MixturePair(Mixture(noise, (absent, (rate, 1.0)), (absent, (rate, -1.0))))
 
 
-def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells) -> Cells:
+def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells, beside: Cells | float = 0.0) -> Cells:
     """Rényi divergence of `symmetric_pieces`, from above, given that of the base's pair (a record removed).
 
     With L the likelihood ratio of the base, 1 at x = 1, the moment is that of the base and more by the integral of
-    L - L^alpha over x < 1, less by that of 1 - L^(1 - alpha) over x > 1.
+    L - L^alpha over x < 1, less by that of 1 - L^(1 - alpha) over x > 1.  Where the moment is added to others of 1
+    and `beside`, integrals below 1e-9 of these are not taken, but bounded.
     """
     bounds = []
-    for order, value in zip(
-        orders.ravel().tolist(), np.broadcast_to(removed, orders.shape).ravel().tolist(), strict=True
+    for order, value, other in zip(
+        *(np.broadcast_to(x, orders.shape).ravel().tolist() for x in (orders, removed, beside)), strict=True
     ):
         size = (order - 1.0) * value
         # beside it the two integrals are less than rounding
-        added = _difference(noise, rate, order) if size < 37.0 else 1.0
+        added = _difference(noise, rate, order) if size < 37.0 and other < 1e9 else 1.0
         if size < 1.0:
             bounds.append(math.log1p(max(math.expm1(size * (1.0 + 1e-15)) + added, 0.0)) / (order - 1.0))
         else:
@@ -62,6 +64,7 @@ def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells
     return np.array(bounds).reshape(orders.shape) * (1.0 + 1e-14)
 
 
+@lru_cache(maxsize=1 << 14)
 def _difference(noise: float, rate: float, order: float) -> float:
     """The two integrals, from above; 1 bounds the first, and the second is not negative."""
     variance, a = noise * noise, order - 1.0

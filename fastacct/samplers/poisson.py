@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -133,10 +134,24 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
     Between whole orders (alpha - 1) D is convex, and 0 at 1; D rises with the order, so that what holds at a larger one
     holds; the sample never has more than the mechanism, `whole`.
     """
-    gammaln = import_extra("scipy.special", "pld").gammaln
     whole_orders = np.arange(2, _LAST_ORDER + 1)
-    each = divergence(whole_orders.astype(np.float64))
-    scaled = np.full(_LAST_ORDER + 1, np.inf)  # (alpha - 1) D at 0 (not used), 1, 2, ...
+    scaled = _at_whole_orders(divergence(whole_orders.astype(np.float64)).tobytes(), rate)
+    nearest = np.minimum(orders, _LAST_ORDER)
+    low, high = np.floor(nearest).astype(int), np.ceil(nearest).astype(int)
+    share = nearest - low
+    with np.errstate(invalid="ignore"):
+        chord = np.where(share > 0.0, (1.0 - share) * scaled[low] + share * scaled[high], scaled[low]) / (orders - 1.0)
+    least = np.minimum.accumulate((scaled[2:] / (whole_orders - 1.0))[::-1])[::-1]
+    bound = np.minimum(chord, least[np.maximum(high - 2, 0)]) * (1.0 + 10.0 * PADDING)
+    return np.minimum(np.where(orders <= _LAST_ORDER, bound, np.inf), whole)
+
+
+@lru_cache(maxsize=64)
+def _at_whole_orders(own: bytes, rate: float) -> Cells:
+    """(alpha - 1) D of the sample at 0 (not used), 1, 2, ..., of the mechanism's own at 2, 3, ..."""
+    gammaln = import_extra("scipy.special", "pld").gammaln
+    each, whole_orders = np.frombuffer(own), np.arange(2, _LAST_ORDER + 1)
+    scaled = np.full(_LAST_ORDER + 1, np.inf)
     scaled[:2] = 0.0
     for a in whole_orders[each < np.inf]:
         j = np.arange(2, a + 1)
@@ -152,14 +167,7 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
             with np.errstate(divide="ignore"):
                 terms = log_pmf + np.where(size < 100.0, np.log(gain), size + math.log(3.0))
             scaled[a] = float(np.logaddexp(0.0, terms.max() + math.log(float(np.sum(np.exp(terms - terms.max()))))))
-    nearest = np.minimum(orders, _LAST_ORDER)
-    low, high = np.floor(nearest).astype(int), np.ceil(nearest).astype(int)
-    share = nearest - low
-    with np.errstate(invalid="ignore"):
-        chord = np.where(share > 0.0, (1.0 - share) * scaled[low] + share * scaled[high], scaled[low]) / (orders - 1.0)
-    least = np.minimum.accumulate((scaled[2:] / (whole_orders - 1.0))[::-1])[::-1]
-    bound = np.minimum(chord, least[np.maximum(high - 2, 0)]) * (1.0 + 10.0 * PADDING)
-    return np.minimum(np.where(orders <= _LAST_ORDER, bound, np.inf), whole)
+    return scaled
 
 
 def sampled_pure_epsilon(epsilon: float, rate: float, relation: Relation) -> float:

@@ -1,4 +1,4 @@
-"""What the script's own accountant counts, where that is not what its loop does."""
+"""What a script says of its privacy, and what its own accountant counts, where that is not what its loop does."""
 
 from __future__ import annotations
 
@@ -24,6 +24,20 @@ CURES: Final = {
     "": "draw Poisson batches",
 }
 """What to do beside reporting another number, by how a break begins."""
+
+
+_CLAIMS: Final = (
+    *("differential priva", "differentially priva", "differential_priva", "differentially-priva", "dp_accounting"),
+    *("dp-sgd", "dp_sgd", "dpsgd", "dp-ftrl", "privacy budget", "privacy_budget", "privacy loss", "accountant"),
+)
+_PAIR: Final = re.compile(r"\bepsilon\b.{0,40}\bdelta\b|\bPATE\b")
+"""What a script says that claims to be private."""
+
+
+def claims(text: str) -> bool:
+    """Whether a script says that it is private."""
+    low = text.lower()
+    return any(word in low for word in _CLAIMS) or _PAIR.search(text) is not None
 
 
 def ask_of_accountants(loop: Loop) -> None:

@@ -51,6 +51,7 @@ _READERS: Final[dict[str, tuple[str, str, Callable[[Loop, ast.Call], Loop | None
     "make_private": ("", "opacus", engines.opacus),
     "make_private_with_epsilon": ("", "opacus", engines.opacus),
     "PrivacyEngine": ("", "opacus", engines.attached),
+    "DPOptimizer": ("opacus.", "opacus", trainers.with_optimizer),
     "OpacusDPTrainer": ("", "dp_transformers", trainers.dp_transformers),
     "DPModel": ("tensorflow_privacy.", "tensorflow_privacy", others.tf_privacy),
     "DPSequential": ("tensorflow_privacy.", "tensorflow_privacy", others.tf_privacy),
@@ -243,13 +244,15 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             unclear = UnclearError(call, "this trains privately, with batches that are not followed")
             found = [asked(Loop(script, framework, call, given), unclear)]
             break
+    if not found and (loop := trainers.unfollowed(script, given)) is not None:
+        return [loop]
     for loop in found:
         if loop.framework != "flower":  # whose records are clients
             guess_data(loop)
             ask_where_resumed(loop)
             ask_where_records_mix(loop)
             ask_of_leaks(loop)
-            if "noise" not in loop.asks:
+            if not {"noise", "one loop"} & loop.asks.keys():
                 ask_of_others(loop)
             ask_of_the_unknown(loop)
             ask_of_accountants(loop)
@@ -301,7 +304,7 @@ def _answered(loop: Loop) -> Finding:
         lower = None if empty else lower
     if upper is not None:
         is_whole = float(values.get("epochs", 1)).is_integer()
-        lower = lower if loop.lower_holds and is_whole else None
+        lower = lower if loop.lower_holds and is_whole and not loop.script.early else None
         if loop.breaks:
             runs = _runs(loop, "poisson")
             poisson = max(float(epsilon_bounds(**run, delta=values["delta"]).upper) for run in runs)
@@ -309,11 +312,6 @@ def _answered(loop: Loop) -> Finding:
             replaced = (None, replaced[1]) if replaced and lower is None else replaced
         if values["delta"] * values.get("records", 1) >= 1 and "records" in values:
             loop.notes.append(_LARGE.format(values["delta"], values["records"]))
-    elif not asks and runs:
-        why = (
-            f"line {loop.script.empties[0].lineno}: batches without records get no noise, and they are not rare enough"
-        )
-        asks["noise"] = why
     asks |= {name: asks.get(name, "it is not found") for name in needed if name not in asks and not loop.call}
     return Finding(
         loop.line,
@@ -357,6 +355,8 @@ def _needed(loop: Loop) -> tuple[str, ...]:
     """The numbers without which there is no bound."""
     if _NO_OPTION.keys() & loop.asks.keys():
         return ()
+    if loop.framework == "flower":
+        return "noise_multiplier", "records", "batch_size", "steps", "delta"
     if "sample_rate" in loop.values or "steps" in loop.values:
         return "noise_multiplier", "sample_rate", "steps", "delta"
     if loop.sampling == "fixed_order" and not loop.breaks:
@@ -375,11 +375,11 @@ def _runs(loop: Loop, sampling: str) -> list[Run]:
     noise: Run = {"noise_multiplier": values["noise_multiplier"], "neighbors": _relation(sampling)}
     if "sample_rate" in values:
         return [noise | {"sample_rate": values["sample_rate"], "steps": values["steps"]}]
-    records, batch, epochs = values["records"], values["batch_size"], values["epochs"]
+    records, batch, epochs = values["records"], values["batch_size"], values.get("epochs", 0)
     if sampling == "fixed_order":
         return [noise | {"sample_rate": 1.0, "steps": ceil(epochs)}]
     fewest, most = max(1, records // batch), -(-records // batch)
-    if sampling == "poisson" and loop.framework == "opacus" and not loop.is_told:
+    if sampling == "poisson" and loop.framework == "opacus" and not (loop.is_told and loop.sampling == "poisson"):
         lengths = {None: {fewest, most}, True: {fewest}, False: {most}}[loop.drop_last]
         rates = [1 / one for one in lengths]
         return [noise | {"sample_rate": rate_of_float32(one), "steps": ceil(epochs * int(1 / one))} for one in rates]
@@ -387,5 +387,5 @@ def _runs(loop: Loop, sampling: str) -> list[Run]:
     if sampling in ("poisson", "shuffled"):
         whole = epochs if sampling == "poisson" else ceil(epochs)
         return [noise | sizes | {"batch_size": min(batch, records), "epochs": whole, "sampling": sampling}]
-    steps = ceil(epochs) * (fewest if loop.drop_last else most)
+    steps = values.get("steps") or ceil(epochs) * (fewest if loop.drop_last else most)
     return [noise | sizes | {"steps": steps, "sampling": sampling}]

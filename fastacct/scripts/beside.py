@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from fastacct.scripts import noise
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Script
 from fastacct.scripts.records import Region
 from fastacct.scripts.scales import is_each, is_over_records
-from fastacct.scripts.tree import Function, UnclearError, is_over_layers, last_name, walk
+from fastacct.scripts.tree import FUNCTIONS, Function, UnclearError, below, is_over_layers, last_name, walk
 
 WORDS: Final = {
     name: frozenset(text.split())
@@ -22,7 +24,7 @@ WORDS: Final = {
 }
 """Words that are known: libraries, functions that leave records apart, those that show figures, and suspect methods."""
 ALONE: Final = "each record is treated by itself there, and is one example"
-BESIDE: Final = "nothing that is trained depends on it"
+BESIDE: Final = "no model that is trained or kept depends on it"
 PLOTS: Final = re.compile(r"wandb|matplotlib|seaborn|mlflow|comet_ml|neptune|clearml|plotly|rich")
 LABEL: Final = re.compile(r"\by\b|y_|label|target|==|>|<|isnull|isna")
 _OVER: Final = frozenset(
@@ -33,19 +35,21 @@ _SETTING: Final = re.compile(
     r"lr|noise|clip|norm|requires_grad|weight|momentum|temperature|threshold|alpha|batch", re.I
 )
 _GRADIENTS: Final = re.compile(r"grad|clip|\bg\b|per_ex")
-_TRAINS: Final = ("step", "backward", "fit", "train", "apply_gradients", "update")
+_TRAINS: Final = ("step", "backward", "fit", "train", "apply_gradients", "update", "train_epoch", "train_step")
+_ACTS: Final = (*_TRAINS, "save", "dump", "manual_backward")
+"""What shows a figure, and does more where a branch depends on one."""
+_FINITE: Final = re.compile(r"isnan|isfinite|isinf|is_nan")
+_KEPT: Final = re.compile(r"ckpt|checkpoint|model|state|param|snap|weight|result|run", re.I)
+_STOPS: Final = re.compile(r"early_?stop|stopp(?:er|ing)|keep_?best|best_?model|save_?best", re.I)
+"""Objects that end a training, or keep a model, by the figure that they are called with."""
+_WATCHES: Final = ("ModelCheckpoint", "EarlyStopping", "ReduceLROnPlateau")
+_ASIDE: Final = re.compile(r"val|test|eval|dev|holdout", re.I)
+"""Names of figures that are not of the records that are trained on."""
 _OF_GRAD: Final = ("shape", "zero_", "detach_", "requires_grad_", "dtype", "device", "is_sparse", "numel")
 _HARMLESS: Final = re.compile(
     r"sched|prof|account|meter|engine|pbar|bar$|scaler|progress|\benv\b|tracker|privacy", re.I
 )
 """What has a step() that moves no parameter by a gradient."""
-
-
-def around(script: Script, node: ast.AST) -> Iterator[ast.AST]:
-    """What stands around a node in its function, from the inside."""
-    while not isinstance(node, ast.Module | Function | ast.Lambda):
-        node = script.parent[node]
-        yield node
 
 
 # -- statistics ------------------------------------------------------------------------------------------------------
@@ -90,7 +94,7 @@ def statistics(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
 
 def _is_in_turn(script: Script, flow: Flow, node: ast.AST) -> bool:
     """Whether records are gone through one by one around a node, and not their columns."""
-    for one in around(script, node):
+    for one in script.around(node, *FUNCTIONS, ast.Lambda):
         for each in getattr(one, "generators", [one] if isinstance(one, ast.For) else []):
             if "len(" in ast.unparse(each.iter) or "data" in flow.kinds(each.iter):
                 return True
@@ -127,13 +131,15 @@ def is_shown(script: Script, node: ast.AST) -> bool:
 # -- what is chosen --------------------------------------------------------------------------------------------------
 
 
-def branches(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
-    """Conditions on private figures under which more is done than to print, and settings that are made of them."""
+def choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
+    """What depends on private figures, and is more than printed: branches, what is picked, settings, and what stops."""
     script = loop.script
     for node in script.nodes:
-        if isinstance(node, ast.If | ast.While) and "figure" in flow.kinds(node.test):
-            if not all(_is_harmless(flow, one) for one in (*node.body, *node.orelse)):
-                yield node.test, BESIDE
+        test = getattr(node, "test", None)
+        if isinstance(node, ast.If | ast.While | ast.IfExp) and "figure" in flow.kinds(test):
+            parts = [node.body, node.orelse] if isinstance(node, ast.IfExp) else [*node.body, *node.orelse]
+            is_shown = _FINITE.search(ast.unparse(node.test)) or all(_is_harmless(loop, flow, one) for one in parts)
+            yield from [(node.test, BESIDE)] * (not is_shown)
         elif isinstance(node, ast.Assign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             is_setting = any(
@@ -144,26 +150,81 @@ def branches(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         elif isinstance(node, ast.For) and {"figure", "data"} & flow.kinds(node.iter) == {"figure"}:
             is_training = any(isinstance(one, ast.Call) and last_name(one.func) in _TRAINS for one in walk(node))
             yield from [(node.iter, BESIDE)] * is_training
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            is_kept = _KEPT.search(ast.unparse(node.value)) is not None and "figure" in flow.kinds(node.slice)
+            yield from [(node, BESIDE)] * is_kept
+        elif isinstance(node, ast.Call):
+            yield from ((one, BESIDE) for one in _chosen(loop, flow, node))
 
 
-def _is_harmless(flow: Flow, node: ast.stmt) -> bool:
-    """Whether a statement prints, stops with an error, or keeps a figure."""
-    if isinstance(node, ast.Pass | ast.Raise | ast.Assert | ast.Break | ast.Continue | ast.Return):
-        return True  # a jump out of a loop that trains is refused
-    if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Constant) or (
-            isinstance(node.value, ast.Call) and last_name(node.value.func) in WORDS["shows"]
-        )
+def _chosen(loop: Loop, flow: Flow, call: ast.Call) -> Iterator[ast.AST]:
+    """Calls by which a model is chosen, or a training ends, by private figures."""
+    name, words = last_name(call.func), {one.arg: one.value for one in call.keywords}
+    given = [*call.args, *words.values()]
+    kinds = frozenset().union(*(flow.put(one) if isinstance(one, ast.Name) else flow.kinds(one) for one in given))
+    outer = getattr(loop.script.statement(call), "value", None)
+    is_act = isinstance(outer, ast.Call) and last_name(outer.func) not in WORDS["shows"] | {"str"}
+    is_act = is_act and not PLOTS.match(loop.script.qualified(getattr(outer, "func", call)))
+    is_picked = "choice" in kinds and name not in WORDS["shows"] and (is_act or not is_shown(loop.script, call))
+    is_step = name == "step" and any("figure" in flow.kinds(one) for one in call.args)
+    is_ended = "figure" in kinds and (name.startswith("load") or _is_stopper(loop.script, call))
+    if is_picked or is_step or is_ended:
+        yield call
+    elif name in _WATCHES:
+        named = [words["monitor"]] if "monitor" in words else call.args[:1]
+        watched = [str(one.value) for one in named if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        if watched and not _ASIDE.search(watched[0]):
+            yield call
+        elif watched:
+            text = "chooses by data that is kept aside, whose own records are not protected by that"
+            loop.notes.append(f"line {call.lineno}: {name} {text}.")
+    elif getattr(words.get("load_best_model_at_end"), "value", False):
+        sets = [one.value for each in loop.script.calls for one in each.keywords if one.arg == "eval_dataset"]
+        yield from (one for one in sets if "data" in flow.kinds(one))
+
+
+def _is_stopper(script: Script, call: ast.Call) -> bool:
+    """Whether an object is called that its name, or that of its class, says to stop a training or to keep a model."""
+    text = ast.unparse(call.func)
+    for one in (call.func, getattr(call.func, "value", call.func)):
+        with contextlib.suppress(UnclearError):
+            made = script.resolve(one)
+            text += ast.unparse(made.func) if isinstance(made, ast.Call) else ""
+    return _STOPS.search(text) is not None
+
+
+def _is_harmless(loop: Loop, flow: Flow, node: ast.AST) -> bool:
+    """Whether a part of a branch prints, stops with an error, or keeps a figure."""
+    if isinstance(node, ast.Break | ast.Continue | ast.Return):
+        return not _is_around(loop, node)
+    if isinstance(node, ast.Expr | ast.Call):
+        node = getattr(node, "value", node)
+        given = [last_name(one) for each in getattr(node, "args", ()) for one in walk(each)]
+        is_shown = isinstance(node, ast.Call) and last_name(node.func) in WORDS["shows"] - {*_ACTS}
+        return isinstance(node, ast.Constant) or (is_shown and not any(map(flow.is_model, given)))
     if isinstance(node, ast.If):
-        return all(_is_harmless(flow, one) for one in (*node.body, *node.orelse))
-    if isinstance(node, ast.Assign | ast.AugAssign):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        is_number = (
-            isinstance(node.value, ast.Constant)
-            or flow.kinds(node.value) == {"figure"}
-            or not any(isinstance(one, ast.Call | ast.Attribute) for one in walk(node.value))
-        )
+        return all(_is_harmless(loop, flow, one) for one in (*node.body, *node.orelse))
+    value = node if isinstance(node, ast.expr) else getattr(node, "value", None)
+    if isinstance(node, ast.Assign | ast.AugAssign | ast.expr) and value is not None:
+        targets = getattr(node, "targets", [node.target] if isinstance(node, ast.AugAssign) else [])
+        inside = walk(value)
+        is_plain = not any(isinstance(one, ast.Call | ast.Attribute) for one in inside)
+        is_number = is_plain or flow.kinds(value) == {"figure"}
+        is_number = is_number and not any(flow.is_model(last_name(one)) for one in inside)
         return is_number and all(isinstance(one, ast.Name | ast.Tuple) for one in targets)
+    return isinstance(node, ast.Pass | ast.Raise | ast.Assert)
+
+
+def _is_around(loop: Loop, node: ast.AST) -> bool:
+    """Whether a jump leaves a loop that trains."""
+    script = loop.script
+    for over in script.around(node, *FUNCTIONS):
+        if isinstance(over, ast.For | ast.While):
+            inside = walk(over)
+            called = {last_name(one.func) for one in inside if isinstance(one, ast.Call)}
+            here = [one for one in script.nodes if isinstance(one, Function) and one.name in called]
+            if called & {*_TRAINS} or loop.body in [*inside, *(part for one in here for part in walk(one))]:
+                return True
     return False
 
 
@@ -226,3 +287,73 @@ def _is_step_known(script: Script, node: ast.expr) -> bool:
     whole = script.qualified(value.func) if isinstance(value, ast.Call) else ""
     is_own = isinstance(value, ast.Call) and last_name(value.func) == "optimizers"
     return is_own or whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_", "torch.profiler", "opacus."))
+
+
+_UPDATES: Final = ("apply_gradients", "apply_updates", "update")
+_SHOWS: Final = ("print", "info", "debug", "log", "len", "append")
+
+
+def moved(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    """What moves parameters by gradients and is not seen to have the noise, and noise that goes nowhere."""
+    script = loop.script
+    if loop.framework != "by hand":
+        return
+    flow = noise.flow_of(script)
+    sums = flow.sums()
+    noised = flow.noises | {flow.key(part) for one in sums for part in _filled(script, one)}
+
+    def carries(node: ast.AST) -> bool:
+        """Whether a noisy sum goes into a value, and not into its index alone."""
+        todo = [node]
+        for one in todo:
+            if one in sums or (last_name(one) and flow.key(one) in noised):
+                return True
+            inner = getattr(one, "elt", None) or getattr(one, "value", None)
+            is_part = isinstance(one, ast.Subscript | ast.ListComp | ast.GeneratorExp | ast.DictComp)
+            todo += [inner] if is_part and inner is not None else below(one)
+        return False
+
+    size = -1
+    while size != (size := len(noised)):
+        noised |= {key for key, value in flow.linked if key not in noised and carries(value)}
+    own = {script.statement(one) for one in sums}
+    is_used = not sums or any(isinstance(one, ast.Return | ast.AugAssign | ast.Expr) for one in own)
+    for node in script.nodes:
+        by = next((one for one in _moving(flow, node) if flow.is_gradient(one)), None)
+        if by is not None and not carries(by):
+            yield node, "this has the noise, or gets it before it is shown"
+        is_used |= by is not None and carries(by)
+        is_read = isinstance(node, ast.Call | ast.BinOp) and last_name(getattr(node, "func", node)) not in _SHOWS
+        is_used = is_used or (is_read and script.statement(node) not in own and carries(node))
+    if not is_used:
+        yield sums[0], "what gets the noise there is what moves the parameters"
+
+
+def _filled(script: Script, node: ast.AST) -> Iterator[ast.AST]:
+    """What a sum with noise is put into."""
+    statement = script.statement(node)
+    targets = [*getattr(statement, "targets", [getattr(statement, "target", None)])]
+    targets += [getattr(node.func, "value", None)] if isinstance(node, ast.Call) else []
+    for one in targets:
+        while isinstance(one, ast.Subscript):
+            one = one.value
+        if one is not None and last_name(one):
+            yield one
+            for over in noise.loops_around(script, node):  # in place: of what is gone through, too
+                is_each = isinstance(one, ast.Name) and one.id in {last_name(each) for each in walk(over.target)}
+                yield from (each for each in walk(over.iter) if is_each and isinstance(each, ast.Name))
+
+
+def _moving(flow: noise.Flow, node: ast.AST) -> Iterator[ast.AST]:
+    """What parameters are moved by: w -= g, w - g, w.sub_(g), w.add_(g, alpha=-1), w.grad = g, apply_gradients(g)."""
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub):
+        yield node.value
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and not flow.is_named(node.left):
+        yield from [node.right] * isinstance(node.left, ast.Name | ast.Attribute | ast.Subscript)
+    elif isinstance(node, ast.Assign) and any(getattr(one, "attr", "") == "grad" for one in node.targets):
+        yield node.value
+    elif isinstance(node, ast.Call):
+        is_less = any(one.arg == "alpha" and ast.unparse(one.value).startswith("-") for one in node.keywords)
+        is_update = last_name(node.func) in _UPDATES and len(node.args) > 1 - (last_name(node.func) == _UPDATES[0])
+        if is_update or last_name(node.func) in ("sub_", *(["add_"] if is_less else [])):
+            yield from node.args[:2]

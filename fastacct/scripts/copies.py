@@ -11,9 +11,8 @@ from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
 from fastacct.scripts.tree import UnclearError, last_name, parts, walk
 
-_JOINS: Final = (
-    *("cat", "concat", "concatenate", "vstack", "row_stack", "append", "ConcatDataset", "concatenate_datasets"),
-)
+DATA_SETS: Final = ("ConcatDataset", "ChainDataset", "concatenate_datasets")
+_JOINS: Final = ("cat", "concat", "concatenate", "vstack", "row_stack", "append", *DATA_SETS)
 _GROWS: Final = ("fit_resample", "fit_sample", "resample")
 _DRAWS: Final = ("choice", "choices", "randint", "integers")
 _REPEATS: Final = ("repeat", "repeat_interleave", "tile")
@@ -33,7 +32,8 @@ def copies(loop: Loop, flow: Flow) -> Iterator[ast.AST]:
     for node in script.nodes:
         if not isinstance(node, ast.Call | ast.BinOp | ast.Subscript) or node in inside:
             continue
-        if not _is_data(flow, node) and not any(node in [*walk(one)] for one in loop.data):
+        is_joined = last_name(getattr(node, "func", node)) in DATA_SETS
+        if not is_joined and not _is_data(flow, node) and not any(node in [*walk(one)] for one in loop.data):
             continue
         if isinstance(node, ast.BinOp):
             sides = [_source(flow, node.left), _source(flow, node.right)] if isinstance(node.op, ast.Add) else [""]
@@ -54,7 +54,7 @@ def _is_data(flow: Flow, node: ast.AST) -> bool:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         names = {ast.unparse(one) for each in targets for one in parts(each)}
         return bool(names & flow.roots)
-    return isinstance(statement, ast.Return) and bool(_whole(flow, node, set()) & flow.roots)
+    return isinstance(statement, ast.Return) and bool(whole(flow, node, set()) & flow.roots)
 
 
 def _is_grown(flow: Flow, call: ast.Call) -> bool:
@@ -82,8 +82,8 @@ def _is_grown(flow: Flow, call: ast.Call) -> bool:
     if name == "concatenate" and isinstance(call.func, ast.Attribute) and not flow.script.qualified(call.func):
         given = [call.func.value, first]
     sources = [one for one in (_source(flow, each) for each in given) if one]
-    wholes = [_whole(flow, one, set()) for one in given]
-    partly = [_whole(flow, one, set(), is_part=True) for one in given]
+    wholes = [whole(flow, one, set()) for one in given]
+    partly = [whole(flow, one, set(), is_part=True) for one in given]
     pairs = [(i, j) for i in range(len(given)) for j in range(len(given)) if i != j]
     return len({*sources}) < len(sources) or any(wholes[i] & partly[j] & flow.roots for i, j in pairs)
 
@@ -108,7 +108,7 @@ def _is_repeated(flow: Flow, call: ast.Call) -> bool:
     return not is_batched if count in (None, -1) else count != 1
 
 
-def _whole(flow: Flow, node: ast.AST, seen: set[ast.AST], *, is_part: bool = False) -> set[str]:
+def whole(flow: Flow, node: ast.AST, seen: set[ast.AST], *, is_part: bool = False) -> set[str]:
     """Names of what an expression is made of, all records of it; `is_part`: also where it is made of some of them."""
     if node in seen:
         return set()
@@ -119,24 +119,24 @@ def _whole(flow: Flow, node: ast.AST, seen: set[ast.AST], *, is_part: bool = Fal
         values = [*flow.reaching(node)]
         if any(isinstance(one, ast.Constant) for one in values):
             return set()
-        found = (_whole(flow, one, seen, is_part=is_part) for one in values)
+        found = (whole(flow, one, seen, is_part=is_part) for one in values)
         return {node.id}.union(*found)
     if isinstance(node, ast.Subscript):
-        return _whole(flow, node.value, seen, is_part=is_part) if is_part else set()
+        return whole(flow, node.value, seen, is_part=is_part) if is_part else set()
     if isinstance(node, ast.Call):
         name = last_name(node.func)
         if _READS.search(name) or (name in _SOME and not is_part):
             return set()
-        if name[:1].isupper() and name not in _HOLDS:
+        if name[:1].isupper() and name not in _HOLDS and not is_part:
             return set()
         of: list[ast.AST] = [*node.args[:1]]
         if isinstance(node.func, ast.Attribute) and not flow.script.qualified(node.func):
             of.append(node.func.value)
-        return set().union(*(_whole(flow, one, seen, is_part=is_part) for one in of))
+        return set().union(*(whole(flow, one, seen, is_part=is_part) for one in of))
     if isinstance(node, ast.Attribute):
-        return _whole(flow, node.value, seen, is_part=is_part)
+        return whole(flow, node.value, seen, is_part=is_part)
     if isinstance(node, ast.BinOp):
-        return _whole(flow, node.left, seen, is_part=is_part) | _whole(flow, node.right, seen, is_part=is_part)
+        return whole(flow, node.left, seen, is_part=is_part) | whole(flow, node.right, seen, is_part=is_part)
     return set()
 
 

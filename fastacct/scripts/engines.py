@@ -40,7 +40,19 @@ _TRAINERS: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning
 
 
 def opacus(loop: Loop, call: ast.Call) -> Loop:
-    """A call of make_private, or of make_private_with_epsilon."""
+    """A call of make_private, or of make_private_with_epsilon; an accountant of fastacct tells batches apart."""
+    loop = _private(loop, call)
+    engine = loop.script.resolve(call.func.value) if isinstance(call.func, ast.Attribute) else call
+    words = [one.value for one in getattr(engine, "keywords", ()) if one.arg == "accountant"]
+    is_own = [getattr(one, "value", "") for one in words] == ["fastacct"] and last_name(call.func) == "make_private"
+    if is_own and loop.breaks and loop.breaks[1] == "poisson_sampling=False":
+        loop.notes.append(f"line {loop.breaks[0]}: the accountant, fastacct, counts these batches as they are.")
+        loop.breaks = None
+    return loop
+
+
+def _private(loop: Loop, call: ast.Call) -> Loop:
+    """What make_private makes private, and its loop."""
     script = loop.script
     assert isinstance(call.func, ast.Attribute)
     loop.sampling, is_poisson = "poisson", True
@@ -49,7 +61,7 @@ def opacus(loop: Loop, call: ast.Call) -> Loop:
     said = keywords(tables.spread(script, call, partial(script.resolve, once=True)), ())
     try:
         if "poisson_sampling" in said and script.fold(said["poisson_sampling"]) is not True:
-            is_poisson = False
+            loop.sampling, is_poisson = "", False
             loop.breaks = said["poisson_sampling"].lineno, "poisson_sampling=False"
     except UnclearError as error:
         loop.ask("batches", error)
@@ -71,7 +83,7 @@ def opacus(loop: Loop, call: ast.Call) -> Loop:
     ask_of_file(loop)
     if _is_lightning(script, call):
         return _in_lightning(loop, said, is_poisson)
-    if _is_fitted(loop, call) and "data_loader" in said and _take_trainer(loop) is not None:
+    if _is_fitted(loop, call) and "data_loader" in said and take_trainer(loop) is not None:
         return from_loader(loop, said["data_loader"], is_poisson=is_poisson)
     return _in_own_loop(loop, call, said, is_poisson)
 
@@ -221,7 +233,7 @@ def _is_lightning(script: Script, call: ast.Call) -> bool:
 def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) -> Loop:
     """A LightningModule: its Trainer loops, over a data module of Opacus or over the loader of the module."""
     script = loop.script
-    if (fit := _take_trainer(loop)) is None:
+    if (fit := take_trainer(loop)) is None:
         return loop
     source = fit.get("datamodule") or fit.get("train_dataloaders")
     if source is not None and script.is_call(source, "opacus.lightning.DPLightningDataModule"):
@@ -236,7 +248,7 @@ def _in_lightning(loop: Loop, said: Mapping[str, ast.expr], is_poisson: bool) ->
     return from_loader(loop, source or said["data_loader"], is_poisson=is_private and is_poisson)
 
 
-def _take_trainer(loop: Loop) -> Mapping[str, ast.expr] | None:
+def take_trainer(loop: Loop) -> Mapping[str, ast.expr] | None:
     """Take epochs, and what changes batches, from the one Trainer; the arguments of its fit(), or None if not found."""
     script = loop.script
     try:

@@ -17,6 +17,7 @@ from typing import Final
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.scales import is_along_records, is_of_rows, is_scale
 from fastacct.scripts.tree import (
+    FUNCTIONS,
     Function,
     UnclearError,
     is_command_line,
@@ -197,7 +198,7 @@ class Flow:
         here = _place(self.script.statement(use))
         rows = [(one, _place(self.script.statement(one.node))) for one in found]
         before = sorted((row for row in rows if row[1] < here), key=lambda row: row[1], reverse=True)
-        around = {*self._around(use)}
+        around = {*self.script.around(use, *FUNCTIONS)}
         last: ast.AST | None = None
         for one, _ in before:
             if one.kind == "parameter":
@@ -236,13 +237,8 @@ class Flow:
         yield from zip(taken, call.args, strict=False)
         yield from ((one, named[one.arg]) for one in (*taken, *given.kwonlyargs) if one.arg in named)
 
-    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
-        while not isinstance(node, ast.Module | Function):
-            node = self.script.parent[node]
-            yield node
-
     def _loops(self, node: ast.AST) -> Iterator[ast.AST]:
-        yield from (one for one in self._around(node) if isinstance(one, ast.For | ast.While))
+        yield from (one for one in self.script.around(node, *FUNCTIONS) if isinstance(one, ast.For | ast.While))
 
     def kinds(self, node: ast.AST | None) -> Kinds:
         """The kinds of an expression."""
@@ -315,7 +311,7 @@ class Flow:
 
     def _decides(self, node: ast.AST) -> ast.expr | None:
         """The condition that a binding is under."""
-        for one in self._around(node):
+        for one in self.script.around(node, *FUNCTIONS):
             if isinstance(one, ast.If):
                 return one.test
             if isinstance(one, ast.For | ast.While):

@@ -88,8 +88,11 @@ class Loop:
 
     def vouch(self, node: ast.AST, claim: str) -> None:
         """Ask whether a claim holds of a line that is not understood, unless the user vouches for it."""
-        line = getattr(node, "lineno", 1)
-        text = f"line {line}: {ast.unparse(node).splitlines()[0][:60]}"
+        self.vouch_line(getattr(node, "lineno", 1), ast.unparse(node).splitlines()[0], claim)
+
+    def vouch_line(self, line: int, shown: str, claim: str) -> None:
+        """The same of a line that has no node of its own."""
+        text = f"line {line}: {shown[:60]}"
         if line in self.given.get("vouch", ()):
             self.notes.append(f"{text}: {claim}, as --vouch says.")
         else:

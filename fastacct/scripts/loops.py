@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import ElsewhereError, UnclearError, walk
+from fastacct.scripts.tree import ElsewhereError, UnclearError, last_name, walk
 
 _WRAPPERS: Final = ("builtins.enumerate", "tqdm.", "rich.progress.track")
 _SIZE: Final = re.compile(
@@ -15,6 +15,7 @@ _SIZE: Final = re.compile(
 )
 """How many records a batch has."""
 _HIDES: Final = ("contextlib.suppress", "pytest.raises")
+_BUDGETS: Final = ("BudgetExceededError", "KeyboardInterrupt")
 _ENDS: Final = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit")
 
 
@@ -29,16 +30,21 @@ def around(script: Script, node: ast.AST) -> tuple[list[ast.For], list[ast.AST]]
     """
     loops: list[ast.For] = []
     places, seen = [node], {node}
+    early: ast.AST | None = None
     while not isinstance(above := script.parent[node], ast.Module):
         if isinstance(above, ast.For | ast.AsyncFor | ast.While) and node is not getattr(above, "iter", None):
             if not isinstance(above, ast.For) or node not in above.body:
                 raise UnclearError(above, "how often this loop runs cannot be told")
             _refuse_jumps(script, above)
             loops.append(above)
+            if early is not None:  # after an error the next round would begin
+                raise UnclearError(early, "an error may end this early")
         elif isinstance(above, ast.If) and node is not above.test:
             _refuse_branch(script, above, node in above.body)
         elif _hides_errors(script, above):
-            raise UnclearError(above, "an error may end this early")
+            if not _is_budget(script, above, node):
+                raise UnclearError(above, "an error may end this early")
+            script.early.append(early := above)
         elif isinstance(above, ast.IfExp | ast.BoolOp | ast.Lambda | ast.comprehension | ast.Match | ast.ClassDef):
             raise UnclearError(above, "whether this runs cannot be told")
         elif isinstance(above, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.AsyncFunctionDef):
@@ -111,6 +117,16 @@ def _hides_errors(script: Script, node: ast.AST) -> bool:
     if isinstance(node, ast.With):
         return any(script.is_call(one.context_expr, *_HIDES) for one in node.items)
     return isinstance(node, ast.Try | ast.TryStar) and bool(node.handlers)
+
+
+def _is_budget(script: Script, above: ast.AST, node: ast.AST) -> bool:
+    """Whether a training inside ends early where its budget does, or by hand: it takes fewer steps then."""
+    if not isinstance(above, ast.Try) or node not in above.body:
+        return False
+    raised = {last_name(part) for one in script.nodes if isinstance(one, ast.Raise) for part in walk(one)}
+    caught = [part for one in above.handlers for part in getattr(one.type, "elts", [one.type])]
+    names = {last_name(one) for one in caught if one is not None} if None not in caught else {""}
+    return names <= {*_BUDGETS} - raised
 
 
 def _loop_of(script: Script, node: ast.AST) -> ast.AST:

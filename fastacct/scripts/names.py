@@ -59,6 +59,7 @@ class Script(Tree):
         """Flags of the script's own command line that a private loop needs, other than their defaults."""
         self.empties: list[ast.If] = []
         """Where batches without records are left out."""
+        self.early: list[ast.AST] = []  # where a training may end before its last epoch
 
     # -- what an expression stands for -------------------------------------------------------------------------------
 
@@ -70,7 +71,7 @@ class Script(Tree):
             raise UnclearError(node, "too deep to follow") from None
 
     def _resolved(self, node: ast.expr, once: bool) -> ast.expr:
-        if isinstance(node, ast.Attribute) and (flag := self.flag(node)) is not None:
+        if isinstance(node, ast.Attribute) and (flag := self.flag(node) or tables.hparam(self, node)) is not None:
             return self._resolved(flag, once)
         if isinstance(node, ast.Attribute):
             return node if self.qualified(node) else self._resolved(self._field(node), once)

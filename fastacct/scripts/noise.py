@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+from fastacct.scripts.accounts import claims
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.tree import UnclearError, last_name, walk
 
 DRAWN: Final = re.compile(r"(?:randn(?:_like)?|(?:standard_)?normal_?|Normal|gauss|[Ll]aplace)$")
-_GRADIENT: Final = re.compile(r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas)(?:_|\d|$)|^diffs?$", re.I)
+_GRADIENT: Final = re.compile(
+    r"(?:^|_)(?:grads?|gradients?|jac(?:rev|obian)|updates|deltas|clipped)(?:_|\d|$)|^diffs?$", re.I
+)
 _TEXT: Final = (
     re.compile(
         r"(?:randn(?<!Parameter\(torch\.randn)(?:_like)?|normal(?<!init\.normal)(?<!weight\.normal)(?<!weight\.data\.normal)"
@@ -69,6 +72,8 @@ _AROUND: Final = re.compile(
 def is_worth_reading(text: str) -> bool:
     """Whether a script may add noise to clipped gradients by itself, or by a library that is not known."""
     low = text.lower()
+    if "Meter(" in text and "fastacct" in text:
+        return True
     is_each = _SINGLE.search(text) or (_BACK.search(text) and _EACH.search(text))
     if is_each and _CLIPPED.search(text):
         return True
@@ -77,7 +82,9 @@ def is_worth_reading(text: str) -> bool:
     if not any(word in low for word in ("noise", "sigma", "norm", "rand", "gauss", "laplace", "target_eps")):
         return False
     is_drawn = any(word in low for word in ("randn", "normal", "gauss", "laplace"))
-    if all(one.search(low) for one in _GIVEN) or (is_drawn and all(one.search(text) for one in _TEXT)):
+    if is_drawn and (all(one.search(text) for one in _TEXT) or claims(text)):
+        return True
+    if all(one.search(low) for one in _GIVEN):
         return True
     return ("noise" in low or "sigma" in low) and _SCALED.search(low) is not None
 
@@ -95,12 +102,7 @@ def library(script: Script, call: ast.Call) -> str:
 
 def place(script: Script) -> ast.AST | None:
     """Where noise is added to gradients, in a file that clips them."""
-    return next(iter(sums(script)), None) if bounds(script) else None
-
-
-def sums(script: Script) -> list[ast.AST]:
-    """Sums of gradients and noise."""
-    return _flow(script).sums()
+    return next(iter(flow_of(script).sums()), None) if bounds(script) else None
 
 
 def drawn(script: Script) -> ast.Call | None:
@@ -114,7 +116,7 @@ def drawn(script: Script) -> ast.Call | None:
 
 def bounds(script: Script) -> list[ast.Call]:
     """Calls that clip gradients, or find by how much they are scaled to a norm."""
-    return [*filter(_flow(script).bounds, script.calls)]
+    return [*filter(flow_of(script).bounds, script.calls)]
 
 
 def alone(script: Script) -> ast.AST | None:
@@ -122,7 +124,7 @@ def alone(script: Script) -> ast.AST | None:
     is_each = _EACH.search(script.text) is not None and _BACK.search(script.text) is not None
     if not is_each and not _SINGLE.search(script.text):
         return None
-    flow = _flow(script)
+    flow = flow_of(script)
     if _SINGLE.search(script.text):
         named = {*filter(_NAMED.search, flow.defined)}
         calls = [one for one in script.calls if not script.qualified(one.func).startswith("optax.")]
@@ -139,7 +141,7 @@ def alone(script: Script) -> ast.AST | None:
 
 def zero(script: Script) -> ast.Name | None:
     """A factor of the noise that is 0."""
-    for name in (name for name in script.uses if _FACTOR.search(name)):
+    for name in [*filter(_FACTOR.search, script.uses)]:
         for one in script.uses[name]:
             try:
                 if script.fold(one) == 0:
@@ -200,18 +202,16 @@ def is_looped(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
 
 def loops_around(script: Script, node: ast.AST) -> Iterator[ast.For]:
     """The loops around a node in its function, from the inside."""
-    while not isinstance(node, ast.Module | ast.FunctionDef | ast.Lambda):
-        node = script.parent[node]
-        if isinstance(node, ast.For):
-            yield node
+    yield from (one for one in script.around(node, ast.FunctionDef, ast.Lambda) if isinstance(one, ast.For))
 
 
 @lru_cache(maxsize=1)
-def _flow(script: Script) -> _Flow:
-    return _Flow(script)
+def flow_of(script: Script) -> Flow:
+    """Gradients and noise of a file."""
+    return Flow(script)
 
 
-class _Flow:
+class Flow:
     """Which names of a file hold gradients, and which hold noise: more of them rather than fewer."""
 
     def __init__(self, script: Script) -> None:
@@ -223,14 +223,15 @@ class _Flow:
         self.noises: set[Key] = set()
         nodes = script.nodes
         self.defined = {one.name: one for one in nodes if isinstance(one, ast.FunctionDef)}
-        links = [(self._key(name), value) for one in nodes for name, value in self._links(one)]
+        self.linked = links = [(self.key(name), value) for one in nodes for name, value in self.links(one)]
+        """Names, and what is put into them."""
         size = -1
         while size != (size := len(self.gradients) + len(self.noises)):
             self.gradients.update(key for key, value in links if key not in self.gradients and self.is_gradient(value))
             self.gradients.update(self._summed())
             self.noises.update(key for key, value in links if key not in self.noises and self.is_noise(value))
 
-    def _key(self, node: ast.AST) -> Key:
+    def key(self, node: ast.AST) -> Key:
         """A name with the scope that binds it; a field by its name alone."""
         if node not in self.keys:
             function = isinstance(node, ast.arg) and self.script.parent[self.script.parent[node]]
@@ -246,16 +247,20 @@ class _Flow:
             own = any(_GRADIENT.search(last_name(one)) and not _is_method(one) for one in found)
             self.named[node] = (
                 own or any(map(_is_scaled, walk(node))),
-                [self._key(one) for one in found if not _is_method(one)],
+                [self.key(one) for one in found if not _is_method(one)],
             )
         is_sure, keys = self.named[node]
         return is_sure or not self.gradients.isdisjoint(keys)
+
+    def is_named(self, node: ast.AST) -> bool:
+        """Whether an expression is gradients by its own names."""
+        return self.is_gradient(node) and self.named[node][0]
 
     def is_noise(self, node: ast.AST | None) -> bool:
         """Whether an expression is noise, scaled or of another shape; what a network makes of it is none."""
         if isinstance(node, ast.Call):
             name = last_name(node.func)
-            if DRAWN.search(name) or (name and self._key(node.func) in self.noises):
+            if DRAWN.search(name) or (name and self.key(node.func) in self.noises):
                 return True
             within = node.func.value if isinstance(node.func, ast.Attribute) else None
             return name in _SAME and any(self.is_noise(one) for one in (within, *node.args))
@@ -265,7 +270,7 @@ class _Flow:
             return self.is_noise(node.elt)
         if isinstance(node, ast.List | ast.Tuple | ast.Subscript | ast.UnaryOp | ast.IfExp):
             return any(self.is_noise(one) for one in ast.iter_child_nodes(node))
-        return isinstance(node, ast.Name) and self._key(node) in self.noises
+        return isinstance(node, ast.Name) and self.key(node) in self.noises
 
     def bounds(self, call: ast.Call) -> bool:
         """Whether a call clips gradients, or finds by how much they are scaled to a norm."""
@@ -300,12 +305,12 @@ class _Flow:
             if isinstance(one, ast.Call) and self.is_noise(one):
                 return True
             home, found = self.script.lookup(one.id, one) if isinstance(one, ast.Name) else (None, [])
-            drawn = (each.node for each in found if home is scope and self._key(one) in self.noises)
+            drawn = (each.node for each in found if home is scope and self.key(one) in self.noises)
             if any(self.script.in_loop(each, scope) >= is_looped for each in drawn):
                 return not isinstance(node, ast.AugAssign) or noise is not node.target
         return False
 
-    def _links(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    def links(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         """Names, and what is put into them; a parameter that is moved by a gradient does not become one."""
         if isinstance(node, ast.Assign):
             targets = [one for target in node.targets for one in _leaves(target)]
@@ -321,7 +326,7 @@ class _Flow:
         elif isinstance(node, ast.Return) and node.value is not None:
             if (function := self.script.above(node, ast.FunctionDef)) is not None:
                 home, name = self.script.parent[function], function.name
-                yield from ((one, node.value) for one in self.script.uses[name] if self._key(one)[0] is home)
+                yield from ((one, node.value) for one in self.script.uses[name] if self.key(one)[0] is home)
                 yield from ((one, node.value) for one in self.script.attributes[name])
         elif isinstance(node, ast.Call):
             yield from self._passed(node)
@@ -334,7 +339,7 @@ class _Flow:
                 and call.func.attr == "add_"
                 and any(map(self.is_gradient, call.args))
             ):
-                yield from (self._key(one) for one in _leaves(call.func.value))
+                yield from (self.key(one) for one in _leaves(call.func.value))
 
     def _passed(self, call: ast.Call) -> Iterator[tuple[ast.AST, ast.AST]]:
         """Parameters, and what a call gives them; a function that a call is given takes the rest."""

@@ -10,6 +10,7 @@ from fastacct.loaders import loader_guide
 from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
+from fastacct.scripts.noise import loops_around
 from fastacct.scripts.sources import tf_pipeline
 from fastacct.scripts.tree import UnclearError, keywords, last_name, walk
 
@@ -245,6 +246,9 @@ def optax(loop: Loop, call: ast.Call) -> Loop:
     try:
         said = keywords(call, ("learning_rate",) if loop.script.qualified(call.func).endswith(".dpsgd") else ())
         loop.take("noise_multiplier", said.get("noise_multiplier"))
+        for one in (said[name] for name in ("seed", "key") if name in said):
+            text = f"line {one.lineno}: {ast.unparse(one)[:40]} gives the noise"
+            loop.notes.append(f"{text}: who knows it can take the noise away.")
     except UnclearError as error:
         loop.ask("noise_multiplier", error)
     loop.ask("batches records batch_size epochs", f"line {call.lineno}: Optax does not draw the batches")
@@ -283,10 +287,20 @@ def flower(loop: Loop, call: ast.Call) -> Loop:
     why = "a client's largest weight decides: the noise over what it moves the average by"
     loop.ask("noise_multiplier", f"line {call.lineno}: {why}")
     loop.ask("records", f"line {call.lineno}: how many clients there are")
+    loop.ask("batch_size", f"line {call.lineno}: how many clients a round takes, at most")
     loop.take_delta()
     loop.sampling = "fixed_size"
-    loop.call = (
-        "fa.dpsgd.epsilon(noise_multiplier=s, records=clients, batch_size=num_sampled_clients, steps=num_rounds, "
-        'delta=d, sampling="fixed_size")'
-    )
+    rounds = [word.value for one in loop.script.calls for word in one.keywords if word.arg == "num_rounds"]
+    if len(rounds) == 1 and "FixedClipping" in ast.unparse(call.func):
+        loop.take("steps", rounds[0])
+    if loop.asks.pop("steps", "") or "steps" not in loop.values:  # of which there is no option
+        loop.call = (
+            "fa.dpsgd.epsilon(noise_multiplier=s, records=clients, batch_size=num_sampled_clients, steps=num_rounds, "
+            'delta=d, sampling="fixed_size")'
+        )
+    elif over := next(loops_around(loop.script, call), None):
+        loop.asks["one loop"] = f"line {over.lineno}: this is made again in each round of a loop"
+    elif loop.values.get("batch_size") == loop.values.get("records", 0):  # all of them in each round
+        loop.sampling, loop.values["epochs"] = "fixed_order", loop.values["steps"]
+    loop.vouch(call, "of a client nothing is shown but its clipped update, and it is one client in a round")
     return loop

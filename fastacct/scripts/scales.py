@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from fastacct.scripts.names import Script
 from fastacct.scripts.tree import Function, last_name
+
+if TYPE_CHECKING:
+    from fastacct.scripts.flow import Flow
 
 _STATISTICS: Final = (
     *("mean", "std", "var", "median", "quantile", "percentile", "average", "sum", "min", "max", "amin", "amax"),
@@ -18,24 +21,15 @@ _LABELS: Final = re.compile(r"y(?:$|_)|labels?|targets?", re.I)
 _EACH: Final = (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp, ast.Lambda, ast.For, ast.While)
 
 
-class _Reaching(Protocol):
-    """What knows the values that may have been put into a name."""
-
-    script: Script
-
-    def reaching(self, use: ast.Name) -> Iterator[ast.expr]:
-        """Values that may have been put into a name before it is used."""
-
-
-def is_scale(flow: _Reaching, use: ast.Name, values: Sequence[ast.expr]) -> bool:
+def is_scale(flow: Flow, use: ast.Name, values: Sequence[ast.expr]) -> bool:
     """Whether data is shifted or scaled by a name, into which statistics over all records alone are put."""
     return _is_scaling(flow.script, use) and not is_each(flow.script, use) and _are_statistics(flow, values, {use})
 
 
-def is_scaled_at_once(flow: _Reaching, node: ast.AugAssign) -> bool:
+def is_scaled_at_once(flow: Flow, node: ast.AugAssign) -> bool:
     """Whether all records, and not only their labels, are shifted or scaled in place by a statistic of many."""
     is_label = _LABELS.match(last_name(node.target)) is not None
-    is_alone = is_each(flow.script, node) or any(isinstance(one, _EACH) for one in _around(flow.script, node))
+    is_alone = is_each(flow.script, node) or any(isinstance(one, _EACH) for one in flow.script.around(node))
     is_scale = isinstance(node.op, ast.Sub | ast.Div | ast.Mult) and not is_label and not is_alone
     return is_scale and _is_statistic(flow, node.value, set())
 
@@ -52,25 +46,19 @@ def _is_scaling(script: Script, node: ast.AST) -> bool:
 
 def is_each(script: Script, node: ast.AST) -> bool:
     """Whether a function has this that may be given one record at a time."""
-    function = next((one for one in _around(script, node) if isinstance(one, Function)), None)
+    function = next((one for one in script.around(node) if isinstance(one, Function)), None)
     if function is None:
         return False
     calls = [one for one in script.calls if last_name(one.func) == function.name]
-    return not calls or any(isinstance(each, _EACH) for one in calls for each in _around(script, one))
+    return not calls or any(isinstance(each, _EACH) for one in calls for each in script.around(one))
 
 
-def _around(script: Script, node: ast.AST) -> Iterator[ast.AST]:
-    while not isinstance(node, ast.Module):
-        node = script.parent[node]
-        yield node
-
-
-def _are_statistics(flow: _Reaching, values: Sequence[ast.expr], seen: set[ast.AST]) -> bool:
+def _are_statistics(flow: Flow, values: Sequence[ast.expr], seen: set[ast.AST]) -> bool:
     """Whether values are made of nothing but statistics over all records."""
     return bool(values) and all(_is_statistic(flow, one, seen) for one in values)
 
 
-def _is_statistic(flow: _Reaching, node: ast.expr, seen: set[ast.AST]) -> bool:
+def _is_statistic(flow: Flow, node: ast.expr, seen: set[ast.AST]) -> bool:
     if node in seen:
         return False
     seen.add(node)

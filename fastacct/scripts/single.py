@@ -67,7 +67,7 @@ def _is_mapped(script: Script, node: ast.AST) -> bool:
     mapped = {last_name(part) for one in maps for part in walk(script.parent[one])}
     given = [part for one in maps for part in getattr(script.parent[one], "args", [])]
     for _ in range(3):
-        for one in (each for each in _around(script, node) if isinstance(each, ast.Lambda)):
+        for one in (each for each in script.around(node, ast.FunctionDef) if isinstance(each, ast.Lambda)):
             named = {last_name(each) for each in getattr(script.parent[one], "targets", [])}
             if named & mapped or one in given:
                 return True
@@ -98,12 +98,6 @@ def _is_whole(script: Script, call: ast.Call) -> bool:
 def is_apart(script: Script, call: ast.Call) -> bool:
     """Whether a call clips each record by itself, by a function that is mapped or by norms of rows that are stacked."""
     return _is_mapped(script, call) or "stack(" in " ".join(_texts(script, call))
-
-
-def _around(script: Script, node: ast.AST) -> Iterator[ast.AST]:
-    while not isinstance(node, ast.Module | ast.FunctionDef):
-        node = script.parent[node]
-        yield node
 
 
 def _is_in_turn(loop: Loop, node: ast.AST) -> bool:

@@ -156,16 +156,11 @@ class Sums:
         """What a name may be set to where it is used."""
         found = sorted(self.values.get(name.id, ()), key=lambda one: _end(one[0]), reverse=True)
         before = [one for one in found if _end(one[0]) <= (name.lineno, name.col_offset)]
-        around = {name} if not before else {*self._around(name)}
+        around = {name} if not before else {*self.script.around(name)}
         for one in before or ([] if name.id in self.given else found):
             yield one
             if not isinstance(one[0], ast.AugAssign) and self.script.parent[one[0]] in around:
                 return
-
-    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
-        while not isinstance(node, ast.Module):
-            node = self.script.parent[node]
-            yield node
 
 
 def _end(node: ast.stmt) -> tuple[int, int]:

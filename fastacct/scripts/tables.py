@@ -1,4 +1,4 @@
-"""Dictionaries that a script writes down and only reads: their elements, and what ** takes from them."""
+"""Dictionaries that a script writes down and only reads, what ** takes from them, and arguments that are kept."""
 
 from __future__ import annotations
 
@@ -44,6 +44,26 @@ def spread(tree: Tree, call: ast.Call, resolve: Resolve) -> ast.Call:
         is_named = bool(found) and all(isinstance(key, str) for key in found)
         words += [ast.keyword(str(key), value) for key, value in found.items()] if is_named else [one]
     return ast.copy_location(ast.Call(call.func, call.args, words), call)
+
+
+def hparam(tree: Tree, node: ast.Attribute) -> ast.expr | None:
+    """The argument of a module of Lightning that save_hyperparameters() keeps: self.hparams.name."""
+    owner = tree.owner(node)
+    if owner is None or ast.unparse(node.value) != "self.hparams" or not isinstance(node.ctx, ast.Load):
+        return None
+    made = [one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+    saves = [tree.parent[one] for one in tree.attributes["save_hyperparameters"] if tree.owner(one) is owner]
+    is_plain = [isinstance(one, ast.Call) and not one.args and not one.keywords for one in saves] == [True]
+    stores = [tree.parent[one] for one in tree.attributes["hparams"] if tree.owner(one) is owner]
+    changed = [
+        one for one in stores if isinstance(getattr(one, "ctx", None), ast.Store) or not isinstance(one, ast.Attribute)
+    ]
+    changed += [one for one in stores if getattr(one, "attr", "") in ("update", "setdefault", "pop")]
+    if len(made) != 1 or not is_plain or changed:
+        return None
+    found = ast.copy_location(ast.Name(node.attr, ast.Load()), made[0].body[0])
+    tree.parent[found] = made[0].body[0]
+    return found
 
 
 def _pairs(tree: Tree, node: ast.expr) -> dict[object, ast.expr]:

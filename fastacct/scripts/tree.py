@@ -7,9 +7,11 @@ import builtins
 import copy
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple, TypeGuard, TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES: Final = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _HARMLESS: Final = ("transform", "target_transform", "collate_fn", "requires_grad")
 """Attributes that are set without changing what a loader draws."""
@@ -222,13 +224,15 @@ class Tree:
         """The class that a node stands in."""
         return self.above(node, ast.ClassDef)
 
+    def around(self, node: ast.AST, *ends: type[ast.AST]) -> Iterator[ast.AST]:
+        """What stands around a node, from the inside: to the module, or to the first that is of a kind of `ends`."""
+        while not isinstance(node, (ast.Module, *ends)):
+            node = self.parent[node]
+            yield node
+
     def above(self, node: ast.AST, kind: type[Kind]) -> Kind | None:
         """The node itself, or the next one around it, of a kind."""
-        while not isinstance(node, kind):
-            if isinstance(node, ast.Module):
-                return None
-            node = self.parent[node]
-        return node
+        return next((one for one in chain((node,), self.around(node)) if isinstance(one, kind)), None)
 
 
 def _apart(tree: ast.Module) -> ast.Module:

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastacct.scripts import single
-from fastacct.scripts.beside import ALONE, BESIDE, LABEL, PLOTS, WORDS, around, branches, is_shown, statistics, steps
+from fastacct.scripts.beside import ALONE, BESIDE, LABEL, PLOTS, WORDS, choices, is_shown, moved, statistics, steps
+from fastacct.scripts.copies import DATA_SETS
+from fastacct.scripts.copies import whole as made_of
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Script
 from fastacct.scripts.sources import LOADER
-from fastacct.scripts.tree import Function, UnclearError, last_name, parts, walk
+from fastacct.scripts.tree import FUNCTIONS, Function, UnclearError, last_name, parts, walk
 
 _LIBRARIES: Final = re.compile("|".join(sorted(WORDS["libraries"])))
 _CALLED: Final = re.compile(
@@ -31,6 +33,13 @@ _READS: Final = re.compile(
 )
 """Functions and classes that data comes from."""
 _KEPT: Final = re.compile(r"state|ckpt|checkpoint|model|net|weights|params|config|cfg|tok|vocab", re.I)
+_WHO: Final = "(?:user|patient|person|customer|author|speaker)"
+_PERSONS: Final = re.compile(
+    rf"{_WHO}s?[-_ ]level|(?:protect\w*|privacy (?:of|for)|hides?)(?: \w+){{0,3}} {_WHO}|per[-_ ]{_WHO}"
+    rf"|{_WHO}s? (?:is|are|stays?) (?:protected|private|hidden)",
+    re.I,
+)
+"""What a script says that means all records of a person together."""
 _ASIDE: Final = re.compile(r"test|valid|\bval|dev\b|public|eval|held", re.I)
 
 
@@ -40,17 +49,22 @@ def ask_of_the_unknown(loop: Loop) -> None:
         return  # for which no number is known, whatever is given
     try:
         flow = Flow(loop.script, loop.data, loop.noised)
-        found = [*_calls(loop, flow), *statistics(loop, flow), *branches(loop, flow), *_items(loop.script)]
+        found = [*_calls(loop, flow), *statistics(loop, flow), *choices(loop, flow), *_items(loop.script)]
         found += [
             *_slices(loop, flow),
             *_joins(loop, flow),
             *steps(loop, flow),
+            *moved(loop),
             *single.found(loop),
         ]
     except (RecursionError, UnclearError):
         return  # which is asked about where leaks are looked for
     for node, claim in found:
         loop.vouch(node, claim)
+    for number, line in enumerate(loop.script.text.splitlines(), 1) if _PERSONS.search(loop.script.text) else ():
+        if _PERSONS.search(line):
+            loop.vouch_line(number, line.strip(), "no two records are of one of these")
+            break
 
 
 def guess_data(loop: Loop) -> None:
@@ -144,7 +158,7 @@ def _is_made(script: Script, flow: Flow, node: ast.expr) -> bool:
     return _is_known(script, flow, node)
 
 
-_JOINS: Final = ("ConcatDataset", "ChainDataset", "concatenate_datasets", "concat", "concatenate", "vstack", "cat")
+_JOINS: Final = (*DATA_SETS, "concat", "concatenate", "vstack", "cat")
 """Functions that join data, of which the parts must be seen."""
 
 
@@ -161,10 +175,14 @@ def _joins(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(whole, ast.Name):
             found = loop.script.lookup(whole.id, whole)[1]
             whole = found[0].value if len(found) == 1 and found[0].value is not None else whole
-        is_data = last_name(call.func) in _JOINS[:3] or "data" in flow.kinds(call)
+        is_data = last_name(call.func) in DATA_SETS or "data" in flow.kinds(call)
         axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")] + call.args[1:2]
         is_across = any(ast.unparse(one) != "0" for one in axis) or _LISTED.search(ast.unparse(whole)) is not None
-        if is_data and not is_across and not isinstance(whole, ast.List | ast.Tuple) and not _is_by_file(whole):
+        parts = whole.elts if isinstance(whole, ast.List | ast.Tuple) else []
+        of = [made_of(flow, one, set(), is_part=True) for one in parts]
+        is_apart = bool(parts) and not any(one & other for place, one in enumerate(of) for other in of[:place])
+        is_apart |= bool(parts) and last_name(call.func) not in DATA_SETS
+        if is_data and not is_across and not is_apart and not _is_by_file(whole):
             yield call, "no record is in several of the parts"
 
 
@@ -231,7 +249,8 @@ def _slices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         if node.slice.lower is None or node.slice.upper is None:
             continue
         names = {one.id for one in walk(node.slice) if isinstance(one, ast.Name)}
-        over = [each for one in around(script, node) for each in getattr(one, "generators", [one])]
+        outer = script.around(node, *FUNCTIONS, ast.Lambda)
+        over = [each for one in outer for each in getattr(one, "generators", [one])]
         loops = [one for one in over if isinstance(one, ast.For | ast.comprehension)]
         moving = {each.id for one in loops for each in walk(one.target) if isinstance(each, ast.Name)}
         is_held = any(region.holds(node.value) for region in regions if node in region.nodes)

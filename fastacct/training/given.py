@@ -1,4 +1,4 @@
-"""What a meter is given: the noise of several releases, and a loader, which must stay as it was."""
+"""What a meter is given: the noise of several releases, and a loader, which must stay as it was and draw as counted."""
 
 from __future__ import annotations
 
@@ -66,3 +66,20 @@ def of_keywords(given: Mapping[str, Any]) -> Seen:
     exact: Fraction = as_written(records) / as_written(size) * int(given.get("selected") or 1)
     length = math.ceil(exact) if kind == "shuffled" else math.floor(exact)
     return Seen("", "", {}, dict(given), length, "epochs", is_pass=True, records=records)
+
+
+def refuse_other_draws(given: Seen, counted: Seen) -> None:
+    """ValueError where batches are drawn otherwise than they are counted, or at a higher rate."""
+    for name, usual in (("sampling", "poisson"), ("sample_rate", None), ("batch_size", None), ("records", None)):
+        drawn, known = given.run.get(name, usual), counted.run.get(name, usual)
+        if name == "sample_rate" and known is None and {"records", "batch_size"} <= counted.run.keys():
+            known = counted.run["batch_size"] / counted.run["records"]
+        if drawn is None or known is None or drawn == known:
+            continue
+        if name == "sample_rate" and drawn < known and given.run.keys() == {"sample_rate"} and not counted.is_pass:
+            continue  # more is counted than Poisson samples cost
+        raise ValueError(
+            f"this loader draws {name} = {drawn!r}, and the meter counts {known!r}: train on the loader that the meter "
+            "was given (a Trainer of Hugging Face on what its get_train_dataloader() returns), or give the meter this "
+            "one"
+        )

@@ -12,6 +12,15 @@ from pathlib import Path
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.files import atomic_output
 from fastacct.core.words import as_json
+from fastacct.training.fits import (
+    data_of_fit,
+    is_over,
+    refuse_batches_again,
+    refuse_other_batches,
+    retrace,
+    steps_of,
+    warn_of_key,
+)
 from fastacct.training.meter import Meter
 from fastacct.training.optimizers import refuse_less_noise
 
@@ -21,23 +30,50 @@ callbacks: Foreign = import_extra("keras.callbacks", "training")
 class MeterCallback(callbacks.Callback):  # type: ignore[misc]
     """Records each step before it is taken, logs epsilon, and ends the training where the next would exceed.
 
-    **Guarantee.** That of `Meter`, where the model's steps clip and add noise; this adds none.
+    **Guarantee.** That of `Meter`, where the model's steps clip and add noise; this adds none.  Of models of
+    `jax_privacy.keras_api.make_private` it holds for who sees the trainable weights alone, and not the key of the
+    noise.
 
-    With `path` the meter is kept in a file, written at the end of each epoch and read when training begins.  Put this
-    before `BackupAndRestore`, which must save by epochs, as it does by default.  If the process dies between the
-    two, an epoch counts twice, and none is lost.
+    With `path` the meter is kept in a file, and read when training begins.  What the file says is never less than what
+    was released: a pass stands in it before its first step, other batches before each.  An epoch that was broken off
+    counts again.  A training that goes on from a file where no step is left ends without one.
 
-    With `adds_noise` the steps of the model clip and add the noise.  Keras' own add none, and are refused without it,
-    but for models that `jax_privacy.keras_api.make_private` has made.
+    Parameters
+    ----------
+    meter : Meter
+    path : path, optional
+    adds_noise : bool
+        Whether the steps of the model clip and add the noise.  Keras' own add none, and are refused without it, but
+        for models that `jax_privacy.keras_api.make_private` has made.
+    draws_batches : bool
+        Whether what `fit` is given draws the batches as the meter counts them, where that cannot be seen.
+    whole_epochs : bool
+        Whether weights are kept, and shown, after whole epochs alone, as `BackupAndRestore` keeps them by default.
+        The steps of an epoch that was broken off are lost then, and count once: the file is written at ends of epochs.
+        Put this before `BackupAndRestore`.
     """
 
-    def __init__(self, meter: Meter, path: str | os.PathLike[str] | None = None, *, adds_noise: bool = False) -> None:
+    def __init__(
+        self,
+        meter: Meter,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        adds_noise: bool = False,
+        draws_batches: bool = False,
+        whole_epochs: bool = False,
+    ) -> None:
         super().__init__()
         self.meter, self.path, self.adds_noise = meter, None if path is None else Path(path), adds_noise
+        self.draws_batches, self.whole_epochs = draws_batches, whole_epochs
+        self._written: dict[str, object] = {}
+        self._private: int | None = None
+        self._is_checked = False
+        self._is_over = False
 
     def on_train_begin(self, logs: Foreign = None) -> None:
-        """Refuse steps that are not one batch each, or have less noise than is counted; read the file."""
-        if (noise_of := getattr(self.model, "get_noise_multiplier", None)) is None:
+        """Refuse other steps and batches than are counted, or with less noise; read the file."""
+        noise_of = getattr(self.model, "get_noise_multiplier", None)
+        if noise_of is None:
             refuse_less_noise(self.model.optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
         elif not (noise := float(noise_of())) >= self.meter.least_noise:
             raise ValueError(
@@ -49,21 +85,40 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
                 "gradient_accumulation_steps and steps_per_execution must be 1: Keras adds up batches of two epochs, "
                 "and tells of several steps at once"
             )
+        refuse_other_batches(self.meter, self.model, data_of_fit(), draws_batches=self.draws_batches)
         if self.path is not None and self.path.exists():
             kept = json.loads(self.path.read_text("utf-8"))
             if kept["steps"] >= self.meter.steps:  # a process that goes back has released more
                 self.meter.load_state_dict(kept)
+            self._is_over = not self.meter.remaining  # Keras asks whether to stop after a step only
+        if noise_of is not None:
+            refuse_batches_again(self.meter, self.model)
+            retrace(self.model)
+            warn_of_key(self.model)
+        self._is_checked = noise_of is None
+        if self._is_over:
+            self._is_checked, self.model.train_function = True, _without_a_step
 
     def on_epoch_begin(self, epoch: int, logs: Foreign = None) -> None:
         """Tell the meter of the pass."""
         self.meter.epoch()
+        if not self._is_checked:  # after all callbacks that restore weights
+            self._private = steps_of(self.model)
 
     def on_train_batch_begin(self, batch: int, logs: Foreign = None) -> None:
         """Record the step, or refuse it."""
+        if self._is_over or is_over(self.meter):
+            return
         self.meter.step()
+        if not self.whole_epochs:
+            self._write()
 
     def on_train_batch_end(self, batch: int, logs: Foreign = None) -> None:
         """Log epsilon; end the training where no step is left."""
+        if not self._is_checked:
+            if steps_of(self.model) == self._private:
+                raise ValueError("fit() took a step that is not that of make_private: these weights are not private")
+            self._is_checked = True
         if logs is not None:
             logs["epsilon"] = self.meter.epsilon
         if not self.meter.remaining:  # Keras takes 0.1 ms to set a field of a model
@@ -73,6 +128,26 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
         """Log epsilon, and write the file."""
         if logs is not None:
             logs["epsilon"] = self.meter.epsilon
-        if self.path is not None:
+        self._write(is_whole=True)
+
+    def _write(self, *, is_whole: bool = False) -> None:
+        """Write the file where it says less: of a pass once."""
+        if self.path is None:
+            return
+        state = self.meter.state_dict()
+        counts = ("units",) if self.meter._drawn.is_pass and not is_whole else ("steps", "units")
+        if any(state[name] != self._written.get(name) for name in counts):
             with atomic_output(self.path, overwrite=True) as file:
-                file.write_text(as_json(self.meter.state_dict()), "utf-8")
+                file.write_text(as_json(state), "utf-8")
+            self._written = state
+
+    def on_train_end(self, logs: Foreign = None) -> None:
+        """Let the model train again."""
+        if self._is_over:
+            self._is_over = False
+            self.model.make_train_function(force=True)
+
+
+def _without_a_step(*given: Foreign) -> Foreign:
+    """What Keras takes for a step that changes nothing: logs, and with JAX the state as it was."""
+    return ({}, given[0]) if len(given) > 1 else {}

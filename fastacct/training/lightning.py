@@ -26,8 +26,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
     ----------
     meter : Meter
     adds_noise : bool
-        Whether the steps clip and add the noise otherwise than by an optimizer that has a `noise_multiplier`, as those
-        of Opacus do.  Other optimizers are refused without it.
+        As in `fastacct.training.huggingface.MeterCallback`.
     """
 
     def __init__(self, meter: Meter, *, adds_noise: bool = False) -> None:

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from fastacct.accountants.question import Job, as_process
 from fastacct.accountants.run import Parameters, as_delta, parameters, process_of
 from fastacct.core.inputs import Domain, Floats, as_number, unwrap
-from fastacct.core.rounding import rate_of_float32
 from fastacct.core.words import hinting
 from fastacct.dpsgd import epsilon as epsilon_of_run
 from fastacct.epsilon import epsilon
 from fastacct.ledger.accountant import BudgetExceededError
 from fastacct.loaders.keywords import proved
 from fastacct.loaders.objects import accumulated, seen
+from fastacct.loaders.seen import Seen
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.training.given import of_keywords, together, whole
+from fastacct.training.given import of_keywords, refuse_other_draws, together, whole
 
 _VERSION: Final = 1  # of the state
 _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
@@ -283,24 +283,16 @@ class Meter:
         """
         mine = self._drawn
         try:
-            given = accumulated(seen(loader), mine.batches, loader)
+            given = loader if isinstance(loader, Seen) else accumulated(seen(loader), mine.batches, loader)
         except ValueError:
             if self._loader is None:
                 return
             raise
         if self._loader is None:
             proved(given, self._asked.get("neighbors", "add_remove"))
-        for name, usual in (("sampling", "poisson"), ("sample_rate", None), ("batch_size", None), ("records", None)):
-            drawn, counted = given.run.get(name, usual), mine.run.get(name, usual)
-            known = {counted, rate_of_float32(counted) if name == "sample_rate" and counted else counted}
-            if drawn is not None and counted is not None and drawn not in known:
-                raise ValueError(
-                    f"this loader draws {name} = {drawn!r}, and the meter counts {counted!r}: train on the loader that "
-                    "the meter was given (a Trainer of Hugging Face on what its get_train_dataloader() returns), or "
-                    "give the meter this one"
-                )
+        refuse_other_draws(given, mine)
         proved(given, self._asked.get("neighbors", "add_remove"))
-        if mine.is_pass and given.length != mine.length:
+        if mine.is_pass and given.length not in (0, mine.length):
             raise ValueError(f"this loader has {given.length} steps a pass, and the meter counts {mine.length}")
 
     def state_dict(self) -> dict[str, Any]:

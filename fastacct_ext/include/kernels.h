@@ -125,6 +125,10 @@ double fa_seconds(void); /* of a clock that only rises */
 void fa_ask(int (*is_given_up)(void));
 int fa_goes_on(void); /* 0: given up, or without memory */
 
+/* What this thread's kernels have done so far, in terms of sums of about a nanosecond: the same on every machine. */
+void fa_count(double terms);
+double fa_counted(void);
+
 /* Two certified intervals of one number that do not meet (fa_share in num/interval.h): one of them is wrong. */
 void fa_disagree(void);
 int fa_disagreed(void); /* for tests: whether any did, in any thread, since the last call */

@@ -44,6 +44,7 @@ static FA_THREAD int alloc_failed;
 static FA_THREAD int64_t alloc_left = -1;
 static FA_THREAD double ask_at; /* when this thread asks next, ... */
 static FA_THREAD int (*asked)(void); /* ... and whom */
+static FA_THREAD double counted;
 
 static void *granted(void *memory)
 {
@@ -87,6 +88,9 @@ int fa_goes_on(void)
     }
     return !alloc_failed;
 }
+
+void fa_count(double terms) { counted += terms; }
+double fa_counted(void) { return counted; }
 
 #if defined(_MSC_VER)
 #include <intrin.h>

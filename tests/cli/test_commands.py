@@ -170,6 +170,14 @@ def test_a_sample_rate_may_be_asked_for_epochs():
 # -- mistakes --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("sampling", ["shuffled", "allocation"])
+def test_what_is_not_calibrated_names_the_question_that_is_answered(sampling):
+    run = "--noise-multiplier 1 --records 1000 --batch-size 10 --delta 1e-5 --epsilon 2"
+    result = call(f"steps --sampling {sampling} {run}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "epochs are not calibrated; ask epsilon for the epochs of a few runs" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

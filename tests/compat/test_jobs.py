@@ -77,6 +77,20 @@ def test_rounded_parameters_of_events_have_no_more_noise(from_event):
         assert exact <= found <= exact * (1.0 + 1e-13)
 
 
+@pytest.mark.parametrize(
+    ("one", "event"),
+    [
+        (fa.PureDP(0.7), ("EpsilonDelta", 0.7, 0.0)),
+        (fa.ApproxDP(0.7, 1e-7), ("EpsilonDelta", 0.7, 1e-7)),
+        (fa.ZCDP(0.2), ("ZC", 0.2, 0.0)),
+    ],
+)
+def test_guarantees_are_events_with_the_same_numbers(one, event, monkeypatch):
+    """Which not every version of dp_accounting has."""
+    monkeypatch.setattr(jobs, "_made", lambda name, *arguments: (name, *arguments))
+    assert jobs._event(one) == event
+
+
 HISTORY = [(1.1, 0.01, 1000), (2.0, 1.0, 3), (1.1, 0.02, 5)]
 
 

@@ -275,7 +275,8 @@ def test_a_live_loader_is_told_and_has_the_number_of_its_keywords(name):
     make, sampling, neighbors, run = KNOWN[name]
     live = make()
     guide = fa.loader_guide(live)
-    assert (guide.sampling, guide.neighbors, dict(guide.run)) == (sampling, neighbors, run)
+    own = {} if name == "jax_privacy bins" else run  # which does not know its records
+    assert (guide.sampling, guide.neighbors, dict(guide.run)) == (sampling, neighbors, own)
     letters = {"fa": fa, "loader": live, "s": 2.0, "e": 2, "t": 6, "n": RECORDS, "d": 1e-3}
     found = eval(guide.call, letters)
     known, count = seen(live), {"steps": 6} if "steps=t" in guide.call else {"epochs": 2}

@@ -2,9 +2,12 @@
 
 import itertools
 import random
+import sys
+from types import SimpleNamespace
 
 import pytest
 
+from fastacct.compat.opacus_draws import warn_of_seed
 from fastacct.compat.opacus_loaders import Passes, passes_in, take_back
 
 
@@ -104,6 +107,15 @@ def test_steps_on_another_loader_are_refused_and_beside_passes_that_nobody_used_
             passes.step(1.0, 1)
     assert len(list(loader.begin())) == 10  # looked at
     assert sum(passes.step(1.0, 1).releases for _ in range(10)) == 1 + 8  # two may have waited
+
+
+def test_samples_of_an_engine_that_are_drawn_from_a_known_seed_are_warned_of(monkeypatch):
+    seeded = {seed: SimpleNamespace(initial_seed=lambda seed=seed: seed) for seed in (42, 7, 67280421310721, 2**62 + 7)}
+    monkeypatch.setitem(sys.modules, "torch", seeded[42])
+    for generator, seed in ((None, 42), (seeded[7], 7), (seeded[67280421310721], 67280421310721)):
+        with pytest.warns(UserWarning, match=f"the batches are drawn from the seed {seed}: .*generator=secret"):
+            warn_of_seed(SimpleNamespace(generator=generator))
+    warn_of_seed(SimpleNamespace(generator=seeded[2**62 + 7]))  # or pytest makes an error of it
 
 
 def test_a_loader_is_counted_by_two_accountants_at_once():

@@ -103,3 +103,26 @@ def test_what_is_no_number_is_the_worst_of_all_and_never_the_least():
     assert 1.0 <= value <= 1.0 + 1e-6
     assert abs(place - 5.0) < 1e-2
     assert least(lambda x: np.full(x.shape, np.nan), np.geomspace(1.1, 100.0, 40), 1.0, 700.0)[0] == 700.0
+
+
+def test_few_points_find_the_least_value_and_where_nothing_is_left_to_gain_none_is_asked():
+    asked = []
+
+    def at(x):
+        asked.append(x.size)
+        return 0.02 * x + math.log(1e5) / (x - 1.0)
+
+    truth = 0.02 + 2.0 * math.sqrt(0.02 * math.log(1e5))
+    grid = 1.0 + np.geomspace(1e-3, 1e4, 60)
+    value, place = least(at, grid, 1.0, math.inf, enough=4e-7)
+    assert truth * (1.0 - 1e-14) <= value <= truth * (1.0 + 1e-7)
+    assert place == pytest.approx(1.0 + math.sqrt(math.log(1e5) / 0.02), rel=1e-3)
+    assert sum(asked) - grid.size <= 20
+    asked.clear()
+    assert least(lambda x: asked.append(x.size) or np.full(x.shape, 3.0), grid, 1.0, 3.0)[0] == 3.0
+    assert asked == [grid.size]
+
+
+def test_the_least_value_at_a_kink_is_found():
+    value, _ = least(lambda x: np.maximum(0.05 * x, 2.0 - 0.01 * x), 1.0 + np.geomspace(1e-3, 1e4, 60), 1.0, math.inf)
+    assert 5.0 / 3.0 <= value <= 5.0 / 3.0 * (1.0 + 1e-6)

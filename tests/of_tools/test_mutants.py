@@ -25,6 +25,14 @@ def test_the_test_that_must_notice_is_there(row):
     assert near.named(row)
 
 
+@pytest.mark.parametrize("file", sorted({mutants.noticed_by(row[-1])[0] for row in kernel_mutants.MUTANTS}))
+def test_what_is_not_built_for_a_row_its_test_compiles(file):
+    """Of a test that asks the package alone a row would take out nothing."""
+    assert re.search(
+        r"\b(?:kernel_parts|compiled)\b.* import|import .*\bkernel_parts\b", (near.TESTS / file).read_text("utf-8")
+    )
+
+
 #: Code that rounds or chooses a direction.
 CHOOSES = re.compile(
     r"nextafter|\b(?:ceil|floor|float_above|float_below|digits_up|digits_down|_up|_down)\(|\bROUND_|\bROUNDING\b"

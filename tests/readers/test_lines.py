@@ -244,3 +244,36 @@ def test_what_an_attack_reaches_in_a_cell_does_not_depend_on_the_others():
         found = verb(jobs, fpr)
         for i, j in np.ndindex(2, 2):
             assert tuple(one[i, j] for one in found) == verb(jobs.cell(j), fpr[i, 0])
+
+
+@pytest.mark.parametrize(
+    ("job", "fpr"),
+    [
+        (fa.RepeatedSelection(fa.Gaussian(2.0), 7.0, eta=1.0) + fa.PureDP(0.98) * 3, 0.01),
+        (fa.RepeatedSelection(fa.Gaussian(2.96), 11.2, eta=0.0) + fa.Laplace(4.0), 0.1),
+    ],
+    ids=["beside a guarantee", "beside noise"],
+)
+def test_beside_a_selection_both_lines_of_each_delta_are_tried(job, fpr):
+    """The rate has a minimum on either side of 0: it was up to a third too large."""
+    epsilon = np.append(0.0, np.geomspace(1e-2, 8.0, 60))
+    delta = fa.delta(job, epsilon=epsilon)
+    steep, flat = delta + np.exp(epsilon) * fpr, -np.expm1(-epsilon) + np.exp(-epsilon) * (delta + fpr)
+    found = fa.tpr_at_fpr(job, fpr)
+    assert found <= min(steep.min(), flat.min()) * (1.0 + 1e-4)
+    assert found < 0.99 * flat.min()
+
+
+def test_a_class_beside_others_is_searched_by_its_line(monkeypatch):
+    """All readers are asked at the line's best place alone."""
+    job = fa.Gaussian(1.5).poisson(0.02) * 300 + fa.Exponential(0.2) * 4
+    asked = []
+    delta_of = lines.delta_of
+    monkeypatch.setattr(lines, "delta_of", lambda *given: asked.append(given[1].size) or delta_of(*given))
+    found = fa.tpr_at_fpr(job, np.array([1e-4, 0.01, 0.3]))
+    assert sum(asked) <= 3
+    for rate, rates in zip(found, (1e-4, 0.01, 0.3), strict=True):
+        at = np.append(0.0, np.geomspace(1e-2, 8.0, 60))
+        delta = fa.delta(job, epsilon=at)
+        flat = -np.expm1(-at) + np.exp(-at) * (delta + rates)
+        assert rate <= min((delta + np.exp(at) * rates).min(), flat.min()) * (1.0 + 1e-7)

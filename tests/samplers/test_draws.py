@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import fastacct as fa
+from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.samplers import draws
+from fastacct.samplers.fixed_size import replaced_divergence
 
 NOISE, ROUGH = 1.5, 1e-6
 EPSILONS = (-1.5, -0.4, 0.0, 0.3, 1.0, 2.0)
@@ -303,3 +305,21 @@ def test_counts_that_are_moved_to_all_are_not_claimed_from_below():
     lower, upper, _ = fa.delta_bounds(fa.Gaussian(1.0).poisson(1e-3, draws=100), epsilon=2000.0, neighbors="remove")
     assert lower < 1e-100  # so often a record is drawn with probability 1e-164
     assert upper < 1e-40
+
+
+@pytest.mark.parametrize(("noise", "many", "records", "size"), [(1.157, 9, 20, 7), (3.0, 20, 100, 1), (0.5, 6, 3, 1)])
+def test_divergences_of_replaced_draws_leave_out_no_more_than_a_billionth(noise, many, records, size):
+    """Of counts that add next to nothing the integrals are bounded, not taken."""
+    step = fa.Gaussian(noise).with_replacement(many, records) * 1
+    (mechanism, _), *_ = step.group(size).decompose("zero_out") if size > 1 else step.decompose("zero_out")
+    pair = mechanism.losses("zero_out")
+    orders = 1.0 + np.geomspace(1e-6, 1e3, 40)
+    some, rate = draws._some(pair._counts.above)
+    parts = []
+    for weight, k in some:
+        removed = of_sampled_gaussian(np.asarray(0.5 * noise / k), np.asarray(rate), orders)
+        parts.append((weight / rate, replaced_divergence(noise / k, rate, orders, removed)))
+    every = mean_of(orders, parts)
+    found = pair.divergence(orders)
+    assert (every <= found * (1.0 + 1e-13)).all()
+    assert (found <= every * (1.0 + 1e-8)).all()

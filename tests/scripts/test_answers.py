@@ -33,7 +33,8 @@ def test_scripts_get_their_sampler_and_their_number_or_are_asked(name):
         assert found == []
         return
     assert {one.sampling for one in found} == {expected["sampling"]}
-    assert {ask for one in found for ask in one.asks} >= set(expected.get("asks", ()))
+    asks = {word for one in found for ask in one.asks for word in (ask, ask.split()[0])}  # vouch 12
+    assert asks >= set(expected.get("asks", ()))
     if "number" in expected:
         (one,) = found
         assert one.asks == {}

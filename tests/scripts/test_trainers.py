@@ -2,6 +2,7 @@
 
 import pytest
 
+import fastacct as fa
 from fastacct.scripts.answers import check
 
 GIVEN = {"batches": "shuffled", "noise_multiplier": 1.0, "records": 2000, "batch_size": 64, "epochs": 3, "delta": 1e-5}
@@ -47,13 +48,39 @@ trainer.fit(Module(), loader)
 )
 
 
-@pytest.mark.parametrize("script", [HUGGING_FACE, LIGHTNING])
-def test_a_trainer_with_an_optimizer_of_opacus_trains_with_noise(script):
-    (found,) = check(script, **GIVEN)
-    assert 7.0 < found.epsilon < 8.4
+SIZES = ", num_train_epochs=3", ", num_train_epochs=3, per_device_train_batch_size=64"
+
+
+@pytest.mark.parametrize("script", [HUGGING_FACE.replace(*SIZES), LIGHTNING])
+def test_a_trainer_with_an_optimizer_of_opacus_shuffles_and_its_numbers_are_read(script):
+    (found,) = check(script, records=2000, delta=1e-5)
+    run = {"noise_multiplier": 1.0, "records": 2000, "batch_size": 64, "epochs": 3, "delta": 1e-5}
+    right = fa.dpsgd.epsilon_bounds(**run, sampling="shuffled", neighbors="zero_out")
+    assert (found.epsilon, found.sampling, found.breaks) == (right.upper, "shuffled", None)
+    assert "take a secret one" in " ".join(found.notes) or script is LIGHTNING
     (unsure,) = check(script)
-    assert "noise" not in unsure.asks
-    assert "batches" in unsure.asks
+    assert set(unsure.asks) == {"records", "delta"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "asks"),
+    [
+        ('("out", ', '("out", group_by_length=True, ', "batches"),
+        ('("out", ', '("out", max_steps=90, ', "epochs"),
+        ('("out", ', '("out", gradient_accumulation_steps=2, ', "batch_size"),
+        ('("out", ', "(**settings, ", "epochs"),
+        ("trainer = transformers.Trainer(", "trainer = OurTrainer(", "batches"),
+        ("trainer.train()", "trainer.train(resume_from_checkpoint=True)", "epochs"),
+        ("trainer.train()", "trainer.train()\ntrainer.train()", "epochs"),
+        ("xs, ys = torch.load", "xs, ys = load_dataset(streaming=True) or torch.load", "batches"),
+    ],
+)
+def test_what_changes_the_batches_of_a_trainer_is_asked_about(old, new, asks):
+    text = HUGGING_FACE.replace(*SIZES)
+    assert text.count(old) == 1
+    (found,) = check(text.replace(old, new), records=2000, delta=1e-5)
+    assert found.epsilon is None
+    assert asks in found.asks
 
 
 @pytest.mark.parametrize(
@@ -61,8 +88,11 @@ def test_a_trainer_with_an_optimizer_of_opacus_trains_with_noise(script):
     [
         (HUGGING_FACE, "labels)}", "labels) ** 2}", "combines records"),
         (HUGGING_FACE, "(optimizer, None)", "(torch.optim.SGD(model.parameters()), None)", "trains without noise"),
-        (LIGHTNING, "return DPOptimizer(sgd", "return sgd\n        DPOptimizer(sgd", "trains without noise"),
-        (LIGHTNING, "        return DPO", "        if xs: return sgd\n        return DPO", "trains without noise"),
+        (LIGHTNING, "return DPOptimizer(sgd", "self.dp = DPOptimizer(sgd", "trains without noise"),
+        (LIGHTNING, "expected_batch_size=64)", "expected_batch_size=64), sgd", "trains without noise"),
+        (HUGGING_FACE, "(optimizer, None)", "(optimizer.original_optimizer, None)", "trains without noise"),
+        (LIGHTNING, "return DPOptimizer(sgd", "return sgd\n        DPOptimizer(sgd", "what follows may not run"),
+        (LIGHTNING, "        return DPO", "        if xs: return sgd\n        return DPO", "what follows may not run"),
     ],
 )
 def test_a_trainer_without_noise_or_with_a_bent_loss_gets_no_number(script, old, new, what):
@@ -177,3 +207,130 @@ def test_a_schedule_of_the_optimizer_that_is_wrapped_takes_no_steps():
     assert check(text, records=1000, delta=1e-5)[0].epsilon is not None
     taken = text.replace("    plan.step()", "    optimizer.original_optimizer.step()")
     assert "without noise" in check(taken, records=1000, delta=1e-5)[0].asks["noise"]
+
+
+SHUFFLED = "import torch\n" + SCHEDULED.replace("batch_size=100", "batch_size=100, shuffle=True")
+
+
+@pytest.mark.parametrize("error", ["fa.BudgetExceededError", "(KeyboardInterrupt, fa.BudgetExceededError)"])
+def test_a_training_that_ends_where_its_budget_does_has_at_most_its_number(error):
+    (plain,) = check(SHUFFLED, records=1000, delta=1e-5)
+    assert plain.epsilon is not None
+    top, loop = SHUFFLED.split("for epoch")
+    inside = f"for epoch{loop}".replace("\n", "\n    ")
+    text = f"{top}try:\n    {inside.rstrip()}\nexcept {error}:\n    pass\n"
+    (found,) = check(text, records=1000, delta=1e-5)
+    assert found.epsilon == plain.epsilon
+    assert found.epsilon_lower is None
+    for changed in (
+        text.replace(f"except {error}", "except Exception"),
+        text.replace(f"except {error}", "except"),
+        text.replace("        loss(", "        if done(): raise BudgetExceededError\n            loss(")
+        + "raise BudgetExceededError\n",
+        text.replace("try:", "for again in range(2):\n  try:").replace("\nexcept", "\n  except"),
+    ):
+        assert check(changed, records=1000, delta=1e-5)[0].epsilon is None
+    own = text.replace("max_grad_norm=1.0,", "max_grad_norm=1.0, poisson_sampling=False,")
+    (broken,) = check(own, records=1000, delta=1e-5)
+    assert broken.sampling == "shuffled"
+    assert "this loop: at most" in str(broken)
+    assert broken.poisson == plain.epsilon == check(own, records=1000, delta=1e-5, batches="shuffled")[0].poisson
+
+
+def test_an_accountant_that_tells_batches_apart_breaks_nothing():
+    text = SHUFFLED.replace("max_grad_norm=1.0,", "max_grad_norm=1.0, poisson_sampling=False,")
+    (broken,) = check(text, records=1000, delta=1e-5)
+    (found,) = check(text.replace("PrivacyEngine()", 'PrivacyEngine(accountant="fastacct")'), records=1000, delta=1e-5)
+    assert broken.breaks is not None
+    assert found.breaks is None
+    assert (found.epsilon, found.epsilon_lower) == (broken.epsilon, broken.epsilon_lower)
+    assert "counts these batches as they are" in str(found)
+
+
+FLOWER = """
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
+server = ServerApp()
+@server.main()
+def main(grid, context):
+    strategy = DifferentialPrivacyServerSideFixedClipping(
+        FedAvg(fraction_train=0.1), noise_multiplier=1.0, clipping_norm=0.5, num_sampled_clients=20)
+    strategy.start(grid=grid, initial_arrays=first, num_rounds=40)
+"""
+
+
+def test_rounds_of_flower_have_a_number_where_all_of_it_is_given():
+    (asked,) = check(FLOWER)
+    assert set(asked.asks) == {"noise_multiplier", "records", "batch_size", "delta", "vouch 7"}
+    given = {"noise_multiplier": 1.0, "records": 200, "batch_size": 20, "delta": 1e-4, "vouch": [7]}
+    (found,) = check(FLOWER, **given)
+    run = {"noise_multiplier": 1.0, "records": 200, "batch_size": 20, "steps": 40, "delta": 1e-4}
+    assert found.epsilon == fa.dpsgd.epsilon(**run, sampling="fixed_size")
+    for changed in (FLOWER.replace("num_rounds=40", "num_rounds=n"), FLOWER.replace("Fixed", "Adaptive")):
+        assert check(changed, **given)[0].epsilon is None
+        assert "fa.dpsgd.epsilon" in str(check(changed, **given)[0])
+
+
+VOTES = """
+# PATE
+import numpy as np
+import torch
+def fit(x, y):
+    net = torch.nn.Linear(9, 2)
+    opt = torch.optim.SGD(net.parameters())
+    loss(net(x), y).backward()
+    opt.step()
+    return net
+teachers = [fit(x[s], y[s]) for s in np.array_split(order, 250)]
+counts = sum(one_hot(t(public).argmax(1)) for t in teachers)
+labels = (counts + np.random.laplace(0.0, 20.0, counts.shape)).argmax(1)
+"""
+METERED = """
+import torch
+from fastacct.training import Meter
+meter = Meter(loader, noise_multiplier=4.0, delta=1e-4, neighbors="zero_out")
+for x, y in meter.batches():
+    optimizer.zero_grad()
+    loss(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (VOTES, "np.random.laplace(0.0, 20.0, counts.shape) draws noise, and what it hides is not followed"),
+        (METERED, "counts noise that nothing in this file is seen to add"),
+    ],
+)
+def test_noise_that_is_not_followed_has_no_number_and_is_not_passed_over(text, what):
+    (found,) = check(text, **GIVEN)
+    assert found.epsilon is None
+    assert what in str(found)
+    assert ("then: fa.epsilon(fa.Gaussian" in str(found)) is (text is VOTES)
+    silent = text.replace("# PATE", "").replace("np.random.laplace(0.0, 20.0, counts.shape)", "0.0")
+    assert check(silent.replace("Meter(", "Other("), **GIVEN) == []
+
+
+KEPT = LIGHTNING.replace(
+    "    def training_step",
+    """    def __init__(self, noise=1.0):
+        super().__init__()
+        self.save_hyperparameters()
+    def training_step""",
+).replace("noise_multiplier=1.0,", "noise_multiplier=self.hparams.noise,")
+
+
+def test_arguments_that_a_module_of_lightning_keeps_are_read_where_nothing_changes_them():
+    (plain,) = check(LIGHTNING, records=2000, delta=1e-5)
+    assert check(KEPT, records=2000, delta=1e-5)[0].epsilon == plain.epsilon
+    (other,) = check(KEPT.replace("fit(Module()", "fit(Module(0.5)"), records=2000, delta=1e-5)
+    assert other.inputs["noise_multiplier"] == 0.5
+    for line in (
+        "self.hparams.noise = 0.1",
+        "self.hparams.update(noise=0.1)",
+        "self.hparams['noise'] = 0.1",
+        "noise = 0.1",
+    ):
+        text = KEPT.replace("        self.save", f"        {line}\n        self.save")
+        assert "noise_multiplier" in check(text, records=2000, delta=1e-5)[0].asks

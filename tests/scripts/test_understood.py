@@ -346,3 +346,14 @@ def test_an_accountant_of_gaussians_is_none_of_poisson_batches():
     assert check(f"import dp_accounting\n{TREE}{own}", **given)[0].breaks is None
     own = own.replace("GaussianDpEvent(1.5)", "PoissonSampledDpEvent(0.1, event)")
     assert "counts Poisson batches" in check(f"import dp_accounting\n{TREE}{own}", **given)[0].breaks[1]
+
+
+@pytest.mark.parametrize("said", ["# protects every user of the app", "EPS = 'patient-level'"])
+def test_whether_a_person_has_one_record_is_asked_where_a_script_speaks_of_persons(said):
+    text = ARRAYS.replace("#DATA", said)
+    (found,) = check(text, records=30_000)
+    assert vouched(found) == [last(text, said)]
+    (told,) = check(text, records=30_000, vouch=vouched(found))
+    assert told.epsilon == PLAIN
+    assert "no two records are of one of these, as --vouch says" in str(told)
+    assert check(ARRAYS.replace("#DATA", "# every user likes it"), records=30_000)[0].epsilon == PLAIN

@@ -183,7 +183,7 @@ def exact_rows(n_points: int) -> list[Row]:
 
 
 def table(rows: list[Row]) -> str:
-    head = "| kernel | domain | points | on the wrong side | peak excess | rms excess |\n|---|---|---:|---:|---:|---:|\n"
+    head = "| kernel | domain | points | wrong side | peak excess | rms excess |\n|---|---|---:|---:|---:|---:|\n"
     return head + "".join(
         f"| {r.kernel} | {r.domain} | {r.points} | {r.below} | {r.peak:.1e} | {r.rms:.1e} |\n" for r in rows
     )

@@ -267,7 +267,7 @@ MUTANTS = (
      "core/files test_a_file_has_one"),
     ("core/files.py", "        refuse_existing(path, overwrite)\n        os.replace", "        os.replace",
      "core/files test_a_file_of_somebody"),
-    ("core/search.py", "np.where(np.isnan(values), worst, values)", "np.where(np.isnan(values), 0.0, values)",
+    ("core/search.py", "np.where(np.isnan(found), worst, found)", "np.where(np.isnan(found), 0.0, found)",
      "core/search test_what_is_no_number"),
     ("losses/pieces.py", "return Lost(self.q, self.p)", "return self",
      "kernels/renyi/pieces_moments test_a_mass_that_p"),

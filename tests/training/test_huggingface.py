@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from functools import partial
 
 import pytest
@@ -249,15 +250,21 @@ def test_a_private_training_needs_no_word_and_its_gradients_are_cleared(tmp_path
     assert all(one.grad_sample is None and one.summed_grad is None for one in mine.model.parameters())
 
 
-def test_poisson_batches_are_those_of_a_trainer_that_returns_their_loader(tmp_path):
+def of_poisson(generator=None, prepares=False, size=BATCH):
+    """A Trainer whose batches are Opacus' Poisson samples."""
     data_loader = pytest.importorskip("opacus.data_loader", reason="Opacus is not installed")
 
     class Poisson(transformers.Trainer):
         def get_train_dataloader(self):
-            plain = torch.utils.data.DataLoader(self.train_dataset, batch_size=BATCH, collate_fn=self.data_collator)
-            return data_loader.DPDataLoader.from_data_loader(plain)
+            plain = torch.utils.data.DataLoader(self.train_dataset, batch_size=size, collate_fn=self.data_collator)
+            loader = data_loader.DPDataLoader.from_data_loader(plain, generator=generator)
+            return self.accelerator.prepare(loader) if prepares else loader
 
-    mine = private_trainer(tmp_path, kind=Poisson)
+    return Poisson
+
+
+def test_poisson_batches_are_those_of_a_trainer_that_returns_their_loader(tmp_path):
+    mine = private_trainer(tmp_path, kind=of_poisson())
     with pytest.raises(ValueError, match=r"give what get_train_dataloader\(\) returns"):
         Meter(mine, noise_multiplier=3.0, delta=DELTA)
     meter = Meter(mine.get_train_dataloader(), noise_multiplier=3.0, delta=DELTA)
@@ -270,6 +277,48 @@ def test_poisson_batches_are_those_of_a_trainer_that_returns_their_loader(tmp_pa
     with pytest.raises(ValueError, match=r"sampling = 'shuffled', and the meter counts 'poisson': .*get_train_dat"):
         other.train()
     assert meter.steps == 30
+
+
+@pytest.mark.parametrize("prepares", [False, True])
+@pytest.mark.parametrize("given", [{}, {"data_seed": 987654321}, {"seed": 7}])
+def test_poisson_batches_of_the_trainer_s_own_seed_are_warned_of(tmp_path, given, prepares):
+    """Whatever data_seed says, and also where the meter was made before the Trainer, which sets the seed."""
+    run = {"noise_multiplier": 3.0, "delta": DELTA}
+    mine = private_trainer(tmp_path, kind=of_poisson(prepares=prepares), **given)
+    with pytest.warns(UserWarning, match=f"own generator, whose seed is {given.get('seed', 42)}: .*generator=secret"):
+        meter = Meter(mine.get_train_dataloader(), **run)
+    huggingface.MeterCallback(meter).attach(mine)
+    with pytest.warns(UserWarning, match=f"own generator, whose seed is {given.get('seed', 42)}"):
+        mine.train()
+    assert meter.steps == 30
+
+
+@pytest.mark.parametrize("prepares", [False, True])
+def test_poisson_batches_of_a_secret_generator_are_new_in_each_run_and_after_a_resume(tmp_path, prepares):
+    secret, drawn = torch.Generator(), []
+    secret.seed()
+
+    class Drawn(Data):
+        def __getitem__(self, i):
+            drawn.append(i)
+            return super().__getitem__(i)
+
+    def trained(**resumed):
+        given = {"save_strategy": "steps", "save_steps": 3}
+        mine = private_trainer(tmp_path, kind=of_poisson(secret, prepares, size=20), **given)
+        mine.train_dataset = Drawn()
+        meter = Meter(mine.get_train_dataloader(), noise_multiplier=3.0, delta=DELTA)
+        huggingface.MeterCallback(meter).attach(mine)
+        drawn.clear()
+        mine.train(**resumed)
+        assert meter.steps == 6
+        return drawn[:]
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "the batches may be known")
+        found = [trained(), trained(), trained(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))]
+    lasts = [tuple(one[-40:]) for one in found]  # about two of the last three batches
+    assert len({*lasts}) == 3
 
 
 @pytest.mark.parametrize("kept_at", [10, 7])

@@ -232,6 +232,22 @@ def test_a_training_without_noise_is_refused_and_a_private_one_needs_no_word(tmp
     assert not [one for one in recwarn if "drawn from the seed" in str(one.message)]
 
 
+def test_poisson_batches_of_the_script_s_seed_are_warned_of_and_of_a_secret_one_not(tmp_path, recwarn):
+    data_loader, run = pytest.importorskip("opacus.data_loader", reason="Opacus is not installed"), dict(RUN)
+    del run["neighbors"]
+    pl.seed_everything(7)
+    for generator in (None, secret_generator()):
+        data = data_loader.DPDataLoader.from_data_loader(loader(), generator=generator)
+        recwarn.clear()
+        trainer(tmp_path, MeterCallback(meter := Meter(**run, sample_rate=-(-(2**24) // 10) / 2**24))).fit(
+            Private(), data
+        )
+        assert meter.steps == 30
+        found = [str(one.message) for one in recwarn if "batches may be known" in str(one.message)]
+        assert [one for one in found if "own generator, whose seed is 7:" not in one] == []
+        assert bool(found) == (generator is None)
+
+
 def test_an_optimizer_that_is_exchanged_for_one_without_noise_is_refused(tmp_path):
     class Changed(Private):
         def on_train_batch_start(self, batch, at):

@@ -1,5 +1,7 @@
 """The guard on an optimizer of Opacus, in real trainings: each step's epsilon, the stop, checkpoints."""
 
+import warnings
+
 import pytest
 
 import fastacct as fa
@@ -107,6 +109,29 @@ def test_noise_that_is_patched_away_or_drawn_from_a_known_seed_is_noticed(monkey
     with pytest.raises(ValueError, match="add_noise of the optimizer was replaced"):
         train(*parts, 1)
     assert engine.accountant.history == []
+
+
+@pytest.mark.parametrize("searches", [False, True])
+def test_samples_that_make_private_draws_from_a_known_seed_are_noticed(searches):
+    """The noise has a generator of its own, as the warning of the noise says: the batches need one, too."""
+    secret, known = torch.Generator(), torch.Generator().manual_seed(99)
+    secret.seed()
+    torch.manual_seed(42)
+    for generator, seed in ((None, 42), (known, 99), (torch.Generator(), 67280421310721), (secret, None)):
+        data, model = torch.utils.data.TensorDataset(torch.randn(100, 2)), torch.nn.Linear(2, 1)
+        parts = {"module": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1), "max_grad_norm": 1.0}
+        parts["data_loader"] = torch.utils.data.DataLoader(data, batch_size=10, generator=generator)
+        parts["noise_generator"], engine = secret, registered()
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            if searches:
+                target = {"target_epsilon": 3.0, "target_delta": 1e-5, "epochs": 1}
+                _, optimizer, _ = engine.make_private_with_epsilon(**parts, **target)
+            else:
+                _, optimizer, _ = engine.make_private(**parts, noise_multiplier=1.5)
+            Guard(engine, optimizer, delta=1e-5)
+        said = [str(one.message) for one in found if "who knows it" in str(one.message)]
+        assert [f"batches are drawn from the seed {seed}: " in one for one in said] == [True] * (seed is not None)
 
 
 def test_noise_that_is_lowered_is_counted_as_it_is():

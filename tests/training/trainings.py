@@ -112,7 +112,8 @@ def keras(folder: Path, log: Log, stop_at: float) -> None:
 
     meter = Meter(**SHUFFLED, **BATCHES, stop_at=stop_at)
     backup = keras.callbacks.BackupAndRestore(folder / "backup")
-    fit(model(), counting(meter, folder / "meter.json"), backup, Heard(), epochs=99)
+    mine = counting(meter, folder / "meter.json", whole_epochs=True)
+    fit(model(), mine, backup, Heard(), epochs=99)
 
 
 def opacus(folder: Path, log: Log, stop_at: float) -> None:

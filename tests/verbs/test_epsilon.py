@@ -255,3 +255,33 @@ def test_delta_falls_with_epsilon(sigma, q, steps, epsilon, gap):
     run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps}
     left, right = (delta_of(**run, epsilon=epsilon + i * gap) for i in range(2))
     assert right <= left * (1 + 1e-10)
+
+
+HUGE = [
+    (fa.Gaussian(50.0), 4e152),
+    (fa.Gaussian(50.0), 1e153),
+    (fa.Gaussian(1e150) * 1000, 1.0),
+    (fa.Gaussian(1e100), 1e12 * 1e42),
+    (fa.Gaussian(1e100), 1e12),
+]
+
+
+@pytest.mark.parametrize(("job", "epsilon"), HUGE)
+@pytest.mark.parametrize("neighbors", ["remove", "add", "zero_out", "replace_one"])
+def test_deltas_of_losses_without_an_end_are_never_0(job, epsilon, neighbors):
+    """Where the square of noise * epsilon is no double, too."""
+    lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon, neighbors=neighbors)
+    assert lower == 0.0 < upper <= 5e-324
+    log_lower, log_upper, _ = fa.log_delta_bounds(job, epsilon=epsilon, neighbors=neighbors)
+    assert log_lower <= log_upper < -1e200
+    assert math.isfinite(log_upper)
+
+
+def test_deltas_of_samples_are_0_only_beyond_the_largest_loss():
+    step = fa.Gaussian(50.0).poisson(0.5)
+    assert fa.delta(step, epsilon=4e152, neighbors="remove") > 0.0
+    assert fa.delta(step, epsilon=4e152, neighbors="add") == 0.0
+    for noise in (1e153, 1e155):  # the largest loss of one that is added is log 2
+        near = math.log(2.0) * (1.0 - 2.0**-52 * np.array([2.0, 10.0, 40.0]))
+        assert (fa.delta(fa.Gaussian(noise).poisson(0.5), epsilon=near, neighbors="add") > 0.0).all()
+        assert fa.delta(fa.Gaussian(noise).poisson(0.5), epsilon=0.7, neighbors="add") == 0.0

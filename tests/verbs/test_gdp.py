@@ -1,6 +1,7 @@
 """Gaussian differential privacy: the Gaussian that lies below a job, and its regret."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -130,3 +131,22 @@ def test_few_deltas_are_asked_where_each_is_dear(monkeypatch):
     fit = gdp(Gaussian(0.3787).poisson(2.82e-5) * 178, neighbors="replace_one")
     assert sum(asked) <= 60
     assert fit.mu_lower <= fit.mu <= fit.mu_lower * (1.0 + 1.1e-6)
+
+
+def test_where_deltas_take_long_the_search_ends_with_what_is_proved(monkeypatch):
+    class Dear:
+        def __enter__(self):
+            return {"minutes": 1e13}
+
+        def __exit__(self, *_):
+            return None
+
+    good = gdp(MIXED, delta_floor=1e-6)
+    monkeypatch.setattr(sys.modules["fastacct.gdp"], "counted", Dear)
+    mu, mu_lower, regret = gdp(MIXED, delta_floor=1e-6)
+    assert mu_lower <= good.mu_lower * (1.0 + 1e-9)
+    assert good.mu * (1.0 + 1e-5) < mu < 2.0 * good.mu
+    eps = np.linspace(0.0, 1.2 * epsilon(MIXED, delta=1e-6), 101)
+    gaussian, truth = delta_bounds(Gaussian(1 / mu), epsilon=eps), delta_bounds(MIXED, epsilon=eps)
+    assert (truth.lower <= np.maximum(gaussian.upper, 1e-6)).all()
+    assert (gaussian.lower - truth.upper <= regret * (1.0 + np.exp(eps))).all()

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.kept import cached, kept_by_argument
+from fastacct.core.work import note
 from fastacct.losses.loss import (
     LEAST_TAIL,
     ROUNDING,
@@ -281,7 +282,7 @@ class Grid:
         tolerance = min(self._tolerance, 0.3)
         tilt, moment = self._tilt(index)
         if not self._whole:
-            return Place(tilt, LEAST_TAIL, -40.0, 1.0, 1.0, (-math.inf,) * len(self._parts))
+            return Place(tilt, LEAST_TAIL, -40.0, 1.0, 1.0, (-math.inf,) * len(self._parts), 0.0)
         width = math.sqrt(moment.variance)
         if width == 0.0 and self._has_densities:  # only rounding hides that there is some
             width = ROUNDING * abs(moment.mean)
@@ -305,13 +306,14 @@ class Grid:
         costs = [_COSTS[part.upper.as_atoms() is not None] for part in self._parts]
         work = math.fsum(map(math.prod, zip(costs, lengths, strict=True))) + _COSTS[2] * window * len(self._parts)
         least = max(window / _MAX_POINTS, max(lengths) / _MAX_CELLS, work / _MOST_WORK, 1e-12 * largest)
-        return Place(tilt, max(tail, LEAST_TAIL), log_budget, spacing, least, floors)
+        return Place(tilt, max(tail, LEAST_TAIL), log_budget, spacing, least, floors, work)
 
     def _composed(self, index: int, level: int, is_upper: bool) -> Window | Lower:
         """The composition at a place, from the parts on a grid of one level."""
-        key = (index, level, is_upper)
+        key, place = (index, level, is_upper), self._place(index)
+        spacing = self._spacing_at(place, level)[0]
+        note({(self, *key): 1e3 * place.work / spacing})
         if key not in self._kept:
-            place, spacing = self._place(index), self._spacing_at(self._place(index), level)[0]
             # beyond the largest tilt all the tilted mass is at the largest loss
             tilt = min(place.tilt, 60.0 / spacing)
             self._kept[key] = self._upper(place, spacing, tilt) if is_upper else self._lower(place, spacing, tilt)

@@ -12,12 +12,13 @@
 FA_FUNC fa_interval fa_gaussian_log_delta_of(fa_exact *e, double eps)
 {
     fa_interval r = {-INFINITY, 0.0};
-    double mu = sqrt(e->mu2), a = 0.5 * mu - eps / mu, unused;
+    double mu = sqrt(e->mu2), a = 0.5 * mu - eps / mu, pad, unused;
     if (mu > 1e150 || !(mu > 1e-150)) {
         r.upper = mu > 1.0 ? 0.0 : log(mu);
         return r;
     }
-    r.upper = fa_min(0.0, fa_gaussian_log_delta(mu, eps) + 8.0 * FA_EPS * (fabs(a) + 1.0) * (mu + eps / mu + 1.0));
+    pad = 8.0 * FA_EPS * (fabs(a) + 1.0) * (mu + eps / mu + 1.0);
+    r.upper = fa_min(0.0, fa_max(FA_LEAST, fa_gaussian_log_delta(mu, eps) + pad));
     r.lower = fa_gaussian_log_delta(mu, eps) -
               2.0 * (1e-13 + (8.0 * FA_EPS * (fabs(a) + 1.0)) * (mu + eps / mu + 64.0 / mu + 1.0));
     /* -Phi(a - mu) e^eps / delta */

@@ -22,7 +22,8 @@ FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
                       (q + expm1(eps)))) { /* k is not resolved: at most what it may be, its own rounding included */
             double most = 16.0 * FA_EPS * (q + expm1(eps));
             r.lower = -INFINITY;
-            r.upper = k > -0.5 * most ? log(most) + fa_gaussian_log_delta(mu, eps + log(q / most)) : -INFINITY;
+            r.upper = k > -0.5 * most ? fa_max(FA_LEAST, log(most) + fa_gaussian_log_delta(mu, eps + log(q / most)))
+                                      : -INFINITY;
             return r;
         }
         e = eps + log(q / k);
@@ -33,7 +34,7 @@ FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
     a = 0.5 * mu - e / mu;
     pad *= fabs(a) / mu + 2.0 + 1.0 / mu; /* |d log delta/d e| <= e^e Phi(a - mu)/delta <= (1 + |a|)/mu + 1 */
     pad += 4.0 * FA_EPS * (1.0 + fabs(scale));
-    r.upper = fa_min(0.0, log_delta + scale + pad);
+    r.upper = fa_min(0.0, fa_max(FA_LEAST, log_delta + scale + pad));
     /* the padding inside fa_gaussian_log_delta: 3e-14 + 128 u (r1 + r2)/bracket + 4 u (|a| + 1)(mu/2 + e/mu) + 4 u a^2,
      * twice */
     r.lower = log_delta + scale - pad -

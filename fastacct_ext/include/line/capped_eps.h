@@ -306,7 +306,7 @@ FA_FUNC int fa_cap_log_delta_shared(fa_cap_work *work, double eps, fa_interval *
     if (work->anchor != anchor)
         (void)fa_cap_log_delta(work, anchor, FA_CAP_SPARE, &(fa_interval){0.0, 0.0}, slope_out);
     work->anchor = anchor;
-    if (!(a->eps == anchor && a->g.up + a->g.down < 0.1)) {
+    if (!(a->eps == anchor && a->g.up + a->g.down < (work->job.data > 0 ? 0.1 : 0.3 * FA_CAP_WIDE))) {
         work->none = anchor;
         return fa_cap_log_delta(work, eps, 0.0, out, slope_out);
     }

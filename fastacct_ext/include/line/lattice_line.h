@@ -157,6 +157,7 @@ FA_FUNC int fa_lattice_add(fa_lattice_line *line, fa_cap_block *block)
         s->scratch[n] = s->scratch2[n] = 0.0;
     if ((double)n * line->half > FA_LATTICE_PAIRS)
         return 0;
+    fa_count((double)n * line->half);
     for (k = 0; k <= line->half; k += FA_RUN) {
         const fa_turning all = {s->sum.vr, s->sum.vi, NULL, NULL, s->sum.er, s->sum.ei, NULL, NULL};
         fa_lattice_start(s, n, k, line->n);

@@ -170,11 +170,13 @@ FA_FUNC void fa_ray_side(fa_rays *rays, double eps, int way, int part, const dou
     (void)fa_rays_seat(rays, is_kept ? rays->kept + (size_t)rays->lanes * (size_t)(2 * part + (way > 0))
                                      : b->table + (b->high - b->low + 1));
     if (!is_kept || part >= *made) {
+        fa_count((double)FA_LANE * (to - from));
         fa_ray_fill_others(rays, ur, ui);
         fa_ray_fill(rays, rays->blocks + rays->last, from, to, ur, ui);
         fa_ray_prefix(rays, from, to, way, dr, di);
         *made = is_kept ? part + 1 : *made;
     }
+    fa_count(4.0 * FA_LANE * rays->picks);
     for (i = 0; i < rays->picks; i++) {
         double re[FA_LANE], im[FA_LANE], away;
         const fa_lanes *w;

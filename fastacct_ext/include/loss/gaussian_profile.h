@@ -12,6 +12,7 @@
 #include "../num/math.h"
 
 #define FA_SQRT_2PI 2.50662827463100050242
+#define FA_LEAST    (-0x1p1022) /* above log delta where a^2 overflows: twice that is no double, and delta is not 0 */
 
 /* R(t) = Phi(-t)/phi(t) and S(t) = 1 - t R(t); relative error below 64 u each for t >= -40 */
 FA_FUNC double fa_mills(double t, double *slope_out)

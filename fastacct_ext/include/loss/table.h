@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 
+#include "../kernels.h"
 #include "../num/vector.h"
 
 #define FA_TABLE_TEN     10
@@ -48,6 +49,7 @@ FA_FUNC double fa_table_differ(const fa_table *table, double v, double t, double
     double side = flipped ? -1.0 : 1.0, more = flipped ? 1.0 : 0.0, total = 0.0, all = 0.0, most = -INFINITY,
            wide = 0.0;
     int p, j;
+    fa_count(8.0 * FA_TABLE_ROW * table->n_panels);
     for (p = 0; p < table->n_panels; p++) {
         const fa_atom *at = table->points + (size_t)p * FA_TABLE_ROW;
         double re[FA_TABLE_ROW], im[FA_TABLE_ROW], size[FA_TABLE_ROW], dr = 0.0, di = 0.0;

@@ -153,3 +153,13 @@ def test_a_largest_loss_is_known_where_chernoff_would_do():
     epsilon = -50 * math.log1p(-0.01) * 1.001
     lower, upper, _, _, at_once = call("answers", "delta", ADD, 9.0, 0.01, 50, epsilon, answers=5)
     assert (lower, upper, at_once) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("sigma", [50.0, 1e100])
+def test_steps_on_all_records_whose_exponent_is_no_double_have_some_delta(sigma):
+    for ways in (ADD, REMOVE, BOTH):
+        for steps in (1.0, 1000.0):
+            epsilon = 2e154 / sigma * math.sqrt(steps)
+            _, found, _, log_found, _ = call("answers", "delta", ways, sigma, 1.0, steps, epsilon, answers=5)
+            assert 0.0 < found <= 2.0 * LEAST
+            assert math.isfinite(log_found)

@@ -104,6 +104,15 @@ def test_a_sampled_step_a_few_roundings_below_its_largest_loss():
     assert left > 50
 
 
+@pytest.mark.parametrize(
+    ("sigma", "way", "epsilon"), [(50.0, 1, 4e152), (1e153, -1, float(np.log(2.0)) * (1.0 - 2.0**-50))]
+)
+def test_a_sampled_step_whose_exponent_is_no_double_is_not_impossible(sigma, way, epsilon):
+    lower, upper = call("one_step", "sampled", sigma, 0.5, way, epsilon, answers=2)
+    assert lower == -np.inf
+    assert upper == -(2.0**1022)
+
+
 @pytest.mark.parametrize("way", [1, -1])
 def test_a_step_of_mixtures_needs_its_errors(way):
     """Delta is a difference of two masses: in the middle of the bounds, what was found without errors."""

@@ -1,0 +1,125 @@
+"""Work that is counted: the same whatever was kept from before."""
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct.core import deltas, work
+from fastacct.readers import lines
+from fastacct.readers.contour import Contour
+from fastacct.readers.job import EXACTLY, _reader
+from fastacct.readers.nearby import DELTA
+
+
+def asked(ask):
+    """The work of a question."""
+    with work.counted() as done:
+        ask()
+    return sum(done.values())
+
+
+def sampled():
+    return fa.Process(fa.Laplace(2.0).poisson(0.1) * 50)
+
+
+def test_nobody_counts_where_nobody_asks_to():
+    work.note({"a": 1.0})
+    with work.counted() as outer:
+        work.note({"a": 1.0})
+        with work.counted() as inner:
+            work.note({"b": 2.0})
+        work.note({"a": 1.0})
+    work.note({"c": 4.0})
+    assert (outer, inner) == ({"a": 1.0}, {"b": 2.0})
+
+
+def test_a_line_counts_though_its_answer_is_kept():
+    line = Contour(sampled(), "add_remove")
+    first = asked(lambda: line.read_cell(0, np.array([0.7]), DELTA))
+    assert first > 1e3
+    assert asked(lambda: line.read_cell(0, np.array([0.7]), DELTA)) == first
+    assert asked(lambda: line.read_cell(0, np.array([0.9]), DELTA)) > 1e3
+    assert asked(lambda: line.read_cell(0, np.array([0.7]), DELTA)) == first
+    assert asked(lambda: [line.read_cell(0, np.array([0.7]), DELTA) for _ in range(3)]) == first
+
+
+@pytest.mark.parametrize(
+    "job", [fa.Laplace(2.0) * 7 + fa.TruncatedLaplace(3.0, 9.0), fa.Laplace(3.0).poisson(0.2) * 20]
+)
+def test_a_delta_counts_the_same_alone_and_after_others(job):
+    def of_one(epsilon, made):
+        return asked(lambda: fa.delta(made, epsilon=epsilon, accountant=fa.PLD()))
+
+    alone = [of_one(epsilon, fa.Process(job)) for epsilon in (0.3, 1.0, 0.5)]
+    made = fa.Process(job)
+    assert [of_one(epsilon, made) for epsilon in (0.3, 1.0, 0.5)] == alone
+    assert of_one(0.3, made) == alone[0] > 0.0
+
+
+def test_a_search_that_has_done_its_work_ends_with_what_it_has():
+    """Each delta is a second of work: five or so, and a bound."""
+    seen = []
+
+    def deltas_at(epsilons):
+        seen.extend(epsilons)
+        work.note({("second", epsilon): 1e9 for epsilon in epsilons})
+        return fa.delta(fa.Gaussian(1.0), epsilon=np.array(epsilons)).tolist()
+
+    search = lines._Search(deltas_at, 1e-3)
+    assert search.found()
+    search.refined()
+    assert 4 <= len(seen) <= 12
+    truth = fa.tpr_at_fpr(fa.Gaussian(1.0), 1e-3)
+    assert truth * (1.0 - 1e-12) <= search.best <= 1.5 * truth
+    assert search.left <= 0.0
+    quick = lines._Search(lambda epsilons: fa.delta(fa.Gaussian(1.0), epsilon=np.array(epsilons)).tolist(), 1e-3)
+    assert quick.found()
+    quick.refined()
+    assert truth * (1.0 - 1e-12) <= quick.best <= truth * (1.0 + 1e-7) < search.best
+
+
+def test_a_rate_of_dear_deltas_has_the_same_bits_alone_and_among_others(monkeypatch):
+    """Whatever other rates have asked counts for each of them."""
+
+    def delta_of(job, epsilons, relation, settings=None):
+        work.note({("second", epsilon): 1e9 for epsilon in epsilons.tolist()})
+        return fa.delta(fa.Gaussian(1.0), epsilon=epsilons)
+
+    monkeypatch.setattr(lines, "delta_of", delta_of)
+    monkeypatch.setattr(lines, "roughly", lambda quantity, job, epsilon, relation: 1.0)
+    job = fa.RDPCurve((2.0, 4.0), (0.5, 1.0)) * 1
+    rates = np.array([1e-4, 1e-3, 1.1e-3, 0.2])
+    together = fa.tpr_at_fpr(job, rates)
+    assert [fa.tpr_at_fpr(job, rate) for rate in rates] == together.tolist()
+    truth = fa.tpr_at_fpr(fa.Gaussian(1.0), rates)
+    assert (truth * (1.0 - 1e-12) <= together).all()
+    assert (together > truth * (1.0 + 1e-6)).any()
+
+
+def test_a_grid_counts_what_its_compositions_would_take():
+    """Twice as much for half the spacing, which is two levels."""
+    job = fa.Process(fa.Laplace(2.0) * 70 + fa.TruncatedLaplace(3.0, 9.0) * 20)
+    grid = _reader(job, 0, "remove", EXACTLY)._sides[0]._coarse
+    coarse, fine, again = (asked(lambda n=level: grid._composed(1, n, True)) for level in (0, 2, 0))
+    assert fine == pytest.approx(2.0 * coarse, rel=0.02)
+    assert again == coarse > 1e4
+
+
+def test_a_quantile_of_dear_chances_is_a_little_wider(monkeypatch):
+    def of(job):
+        return fa.privacy_loss(job, neighbors="remove").quantile(1e-3)
+
+    good = of(fa.Laplace(3.0) * 5)
+
+    class Dear:
+        def __enter__(self):
+            return {"seconds": 1e10}
+
+        def __exit__(self, *_):
+            return None
+
+    monkeypatch.setattr(deltas, "counted", Dear)
+    wide = of(fa.Laplace(3.0) * 5)
+    assert wide.lower <= good.lower * (1.0 + 1e-12)
+    assert good.upper * (1.0 - 1e-12) <= wide.upper <= good.upper * (1.0 + 1e-4)
+    assert good != wide
