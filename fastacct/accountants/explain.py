@@ -84,7 +84,7 @@ def explain(
     >>> import fastacct as fa
     >>> why = fa.explain(fa.Laplace(2.0) * 5 + fa.ZCDP(0.01), delta=1e-6)
     >>> why.answered
-    ('Rényi divergence of order 27.8369',)
+    ('Rényi divergence of order 27.83...',)
     >>> fa.explain(fa.Gaussian(1.0).poisson(0.01) * 100, delta=1e-6).answered
     ('contour',)
     """

@@ -68,8 +68,19 @@ def of_keywords(given: Mapping[str, Any]) -> Seen:
     return Seen("", "", {}, dict(given), length, "epochs", is_pass=True, records=records)
 
 
+def is_more(kept: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Whether a kept state has released as much as another or more: passes and cycles count, and steps where these are
+    as many."""
+    return bool((kept["units"], kept["steps"]) >= (state["units"], state["steps"]))
+
+
 def refuse_other_draws(given: Seen, counted: Seen) -> None:
     """ValueError where batches are drawn otherwise than they are counted, or at a higher rate."""
+    if given.per < counted.per:
+        raise ValueError(
+            f"this loader may draw a record again after {given.per} batches, and the meter counts cycles of "
+            f"{counted.per}: give the meter this loader"
+        )
     for name, usual in (("sampling", "poisson"), ("sample_rate", None), ("batch_size", None), ("records", None)):
         drawn, known = given.run.get(name, usual), counted.run.get(name, usual)
         if name == "sample_rate" and known is None and {"records", "batch_size"} <= counted.run.keys():

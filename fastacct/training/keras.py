@@ -21,6 +21,7 @@ from fastacct.training.fits import (
     steps_of,
     warn_of_key,
 )
+from fastacct.training.given import is_more
 from fastacct.training.meter import Meter
 from fastacct.training.optimizers import refuse_less_noise
 
@@ -88,7 +89,7 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
         refuse_other_batches(self.meter, self.model, data_of_fit(), draws_batches=self.draws_batches)
         if self.path is not None and self.path.exists():
             kept = json.loads(self.path.read_text("utf-8"))
-            if kept["steps"] >= self.meter.steps:  # a process that goes back has released more
+            if is_more(kept, self.meter.state_dict()):  # a process that goes back has released more
                 self.meter.load_state_dict(kept)
             self._is_over = not self.meter.remaining  # Keras asks whether to stop after a step only
         if noise_of is not None:

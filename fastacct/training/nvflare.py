@@ -13,6 +13,7 @@ from typing import Any
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.core.files import atomic_output, locked, real_file
 from fastacct.core.words import as_json
+from fastacct.training.given import is_more
 from fastacct.training.meter import Meter
 
 _filter: Foreign = import_extra("nvflare.apis.filter", "nvflare")
@@ -42,7 +43,8 @@ class MeterFilter(_filter.Filter):  # type: ignore[misc]
         with locked(path):
             if path.exists():
                 kept = json.loads(path.read_text("utf-8"))
-                if kept != self.meter.state_dict() and kept["steps"] >= self.meter.steps:  # another filter's
+                state = self.meter.state_dict()
+                if kept != state and is_more(kept, state):  # another filter's
                     self.meter.load_state_dict(kept)
             self.meter.step()
             with atomic_output(path, overwrite=True) as file:

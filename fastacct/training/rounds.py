@@ -55,8 +55,12 @@ def refuse_clients(
     is_all = _asks_all(run)
     may_miss = is_all and run.get("neighbors", "add_remove") not in ("zero_out", "replace_one")
     if not adds_noise:
-        needed = strategy.num_sampled_clients
-        if asked < needed or (may_miss and asked != needed):
+        if may_miss:
+            raise ValueError(
+                "neighbors = 'add_remove' where all clients are asked: FedAvg takes the mean of those that are there, "
+                "so that without a client both the mean and its noise are others: say Meter(neighbors='zero_out')"
+            )
+        if asked < (needed := strategy.num_sampled_clients):
             raise ValueError(f"{asked} clients are asked, and the noise is for num_sampled_clients = {needed}")
     if is_fixed and asked > run["batch_size"]:
         raise ValueError(f"{asked} clients are asked, and the meter counts batch_size = {run['batch_size']!r}")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 RUN = {"noise_multiplier": 4.0, "records": 10, "batch_size": 4, "sampling": "fixed_size", "delta": 1e-3}
 
 
-ALL = {"noise_multiplier": 4.0, "sample_rate": 1.0, "delta": 1e-3}
+ALL = {"noise_multiplier": 4.0, "sample_rate": 1.0, "neighbors": "zero_out", "delta": 1e-3}
 
 
 class Grid:
@@ -181,9 +181,8 @@ def test_clients_that_weigh_differently_are_refused():
         (private(mean(0.4, available=9), clients=4), RUN, r"counts records = 10: FedAvg\(min_available_nodes=10\)"),
         (private(mean(0.4), clients=4), ALL | {"sample_rate": 0.4}, "Flower asks a fixed number of clients"),
         (private(mean(0.4), clients=4), RUN | {"sampling": "truncated", "at_most": 9}, "asks a fixed number"),
-        (private(mean(0.4), clients=4), ALL, "4 of 10 clients are asked, so that another takes the place"),
-        (private(mean(), clients=9), ALL, "10 clients are asked, and the noise is for num_sampled_clients = 9"),
-        (private(mean(), clients=9), RUN | {"batch_size": 10}, "the noise is for num_sampled_clients = 9"),
+        (private(mean()), ALL | {"neighbors": "add_remove"}, "add_remove' where all clients are asked"),
+        (private(mean(), clients=9), RUN | {"batch_size": 10}, "add_remove' where all clients are asked"),
     ],
 )
 def test_other_clients_than_are_counted_are_refused(strategy, run, said):
@@ -198,7 +197,7 @@ def test_other_clients_than_are_counted_are_refused(strategy, run, said):
     [
         (private(mean()), ALL),
         (private(mean()), {**ALL, "sample_rate": None, "records": 10, "batch_size": 10}),
-        (private(mean()), RUN | {"batch_size": 10}),
+        (private(mean()), RUN | {"batch_size": 10, "neighbors": "zero_out"}),
         (private(mean(0.4), clients=4), ALL | {"neighbors": "replace_one"}),
         (private(mean(0.4), clients=3), ALL | {"neighbors": "zero_out"}),
         (private(mean(0.4), 5.0, 3), RUN | {"noise_multiplier": [4.0, 20.0]}),

@@ -26,7 +26,7 @@ Fixed = flowers("Fixed")
 FedAdam = flowers("FedAdam", aggregate_train=lambda self, *given: given)
 GRID = SimpleNamespace(get_node_ids=lambda: range(10))
 SAMPLE = {"noise_multiplier": 2.0, "sampling": "fixed_size", "records": 10, "batch_size": 4, "delta": 1e-3}
-ALL = {"noise_multiplier": 2.0, "sample_rate": 1.0, "delta": 1e-3}
+ALL = {"noise_multiplier": 2.0, "sample_rate": 1.0, "neighbors": "zero_out", "delta": 1e-3}
 
 
 def given(thing, **fields):
@@ -83,9 +83,8 @@ def test_less_noise_is_refused_with_a_word_or_without(adds_noise):
         (private(clients=4, available=9), SAMPLE, 4, "4 of at least 9 clients are asked"),
         (private(clients=4), ALL | {"sample_rate": 0.4}, 4, "Flower asks a fixed number of clients"),
         (private(clients=4), SAMPLE | {"sampling": "truncated", "at_most": 9}, 4, "asks a fixed number of clients"),
-        (private(clients=4), ALL, 4, "4 of 10 clients are asked, so that another takes the place"),
-        (private(clients=9), ALL, 10, "10 clients are asked, and the noise is for num_sampled_clients = 9"),
-        (private(clients=9), SAMPLE | {"batch_size": 10}, 10, "10 clients are asked, and the noise is for"),
+        (private(), ALL | {"neighbors": "add_remove"}, 10, "add_remove' where all clients are asked"),
+        (private(clients=9), SAMPLE | {"batch_size": 10}, 10, "add_remove' where all clients are"),
     ],
 )
 def test_other_clients_than_are_counted_are_refused(strategy, run, asked, said):
@@ -98,7 +97,7 @@ def test_other_clients_than_are_counted_are_refused(strategy, run, asked, said):
     [
         (private(), ALL, 10),
         (private(), {**ALL, "sample_rate": None, "records": 10, "batch_size": 10}, 10),
-        (private(), SAMPLE | {"batch_size": 10}, 10),
+        (private(), SAMPLE | {"batch_size": 10, "neighbors": "zero_out"}, 10),
         (private(clients=3), SAMPLE, 4),
         (private(clients=4), ALL | {"neighbors": "replace_one"}, 4),
         (private(clients=4), ALL | {"neighbors": "zero_out"}, 5),
@@ -107,6 +106,13 @@ def test_other_clients_than_are_counted_are_refused(strategy, run, asked, said):
 )
 def test_the_clients_that_are_counted_may_be_asked(strategy, run, asked):
     refuse_clients(strategy, Meter(**run).counted, asked, GRID, adds_noise=False)
+
+
+def test_another_client_does_not_take_the_place_of_one_that_is_missing():
+    run = Meter(**ALL | {"neighbors": "add_remove"}).counted
+    with pytest.raises(ValueError, match="4 of 10 clients are asked, so that another takes the place"):
+        refuse_clients(private(clients=4), run, 4, GRID, adds_noise=True)
+    refuse_clients(private(), run, 10, GRID, adds_noise=True)
 
 
 def test_clients_that_weigh_differently_are_refused():

@@ -26,7 +26,7 @@ SHUFFLED: dict[str, Any] = {"noise_multiplier": 3.0, "delta": DELTA, "neighbors"
 BATCHES = {"records": RECORDS, "batch_size": BATCH, "sampling": "shuffled"}
 POISSON = {"noise_multiplier": 1.5, "sample_rate": 0.1, "delta": DELTA}
 CLIENTS = {"noise_multiplier": 4.0, "records": 10, "batch_size": 4, "sampling": "fixed_size", "delta": DELTA}
-FULL = {"noise_multiplier": 8.0, "sample_rate": 1.0, "delta": DELTA}
+FULL = {"noise_multiplier": 8.0, "sample_rate": 1.0, "neighbors": "zero_out", "delta": DELTA}
 
 
 def passes(steps: int) -> float:
