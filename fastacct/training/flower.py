@@ -50,6 +50,8 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
         asked = [*self.strategy.configure_train(server_round, arrays, config, grid)]
         if not asked:
             return asked
+        if self.meter._live.per > 1:
+            raise ValueError("the meter counts cycles of a sampler, and Flower asks its clients anew in each round")
         refuse_clients(self.strategy, self.meter.counted, len(asked), grid, adds_noise=self.adds_noise)
         if self.meter.waits:
             self.meter.epoch()

@@ -92,8 +92,9 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
             if is_more(kept, self.meter.state_dict()):  # a process that goes back has released more
                 self.meter.load_state_dict(kept)
             self._is_over = not self.meter.remaining  # Keras asks whether to stop after a step only
-        if noise_of is not None:
+        if noise_of is not None and not self._is_over:
             refuse_batches_again(self.meter, self.model)
+        if noise_of is not None:
             retrace(self.model)
             warn_of_key(self.model)
         self._is_checked = noise_of is None

@@ -261,6 +261,11 @@ class Meter:
         over = self._loader if loader is None else loader
         if not isinstance(over, Iterable):
             raise TypeError("batches() needs a loader to go through: give it here, or to Meter")
+        if self._drawn.repeats and self._drawn.length % self.accumulate:
+            raise ValueError(
+                f"accumulate = {self.accumulate} leaves some of the {self._drawn.length} batches of a pass for the "
+                "next one, where a record may come again: go through one pass at a time, without repeat()"
+            )
         for i, batch in enumerate(over):
             place = i % self._drawn.length if self._drawn.repeats else i
             if place == 0:

@@ -10,7 +10,7 @@ from fastacct.training.optimizers import private_part, refuse_less, replaced
 
 _OWN: Final = ("aggregate_train", "_add_noise_to_aggregated_arrays")
 _WORD: Final = (
-    "If your rounds clip, weigh and add the noise as is counted, say so: Metered(strategy, meter, adds_noise=True)"
+    "If your rounds ask, clip, weigh and add the noise as is counted, say so: Metered(strategy, meter, adds_noise=True)"
 )
 
 
@@ -64,10 +64,12 @@ def refuse_clients(
             raise ValueError(f"{asked} clients are asked, and the noise is for num_sampled_clients = {needed}")
     if is_fixed and asked > run["batch_size"]:
         raise ValueError(f"{asked} clients are asked, and the meter counts batch_size = {run['batch_size']!r}")
-    chooses = strategy
+    chooses, owns = strategy, replaced(strategy, "flwr.", ("configure_train",))
     while (inner := getattr(chooses, "strategy", None)) is not None:
-        chooses = inner
-    if replaced(chooses, "flwr.", ("configure_train",)):
+        chooses, owns = inner, owns or replaced(inner, "flwr.", ("configure_train",))
+    if owns and not adds_noise:
+        raise ValueError(f"{owns} of the strategy was replaced: nothing is known of the clients that it asks. {_WORD}")
+    if owns:
         return  # who is asked is the user's own
     if not (is_fixed or is_all):
         raise ValueError(

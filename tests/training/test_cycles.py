@@ -122,9 +122,11 @@ def test_batches_of_a_repeated_data_set_begin_each_pass(repeated):
     meter = Meter(repeated, **run)
     assert len([*meter.batches(range(12))]) == meter.steps == 12
     assert meter.epsilon == fa.dpsgd.epsilon(**verb, batch_size=2, epochs=3)
-    meter = Meter(repeated, **run, accumulate=3)  # four batches a pass: a step on three, and one on the last
-    assert [meter.steps for _ in meter.batches(range(8))] == [1, 1, 1, 2, 3, 3, 3, 4]
-    assert meter.epsilon == fa.dpsgd.epsilon(**verb, batch_size=6, epochs=2)
+    meter = Meter(repeated, **run, accumulate=2)
+    assert [meter.steps for _ in meter.batches(range(8))] == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert meter.epsilon == fa.dpsgd.epsilon(**verb, batch_size=4, epochs=2)
+    with pytest.raises(ValueError, match="accumulate = 3 leaves some of the 4 batches of a pass for the next"):
+        next(Meter(repeated, **run, accumulate=3).batches(range(8)))
     meter = Meter(repeated, **run, stop_at=fa.dpsgd.epsilon(**verb, batch_size=2, epochs=2))
     assert len([*meter.batches(range(12))]) == 8
 

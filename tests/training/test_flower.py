@@ -215,5 +215,8 @@ def test_who_is_asked_may_be_the_users_own():
             return super().configure_train(server_round, arrays, config, grid)
 
     run = ALL | {"sample_rate": 0.4}
-    assert start(Metered(private(mean(0.4, Chosen), clients=4), Meter(**run))).train_metrics_clientapp
+    with pytest.raises(ValueError, match="configure_train of the strategy was replaced"):
+        start(Metered(private(mean(0.4, Chosen), clients=4), Meter(**run)))
+    chosen = Metered(private(mean(0.4, Chosen), clients=4), Meter(**run), adds_noise=True)
+    assert start(chosen).train_metrics_clientapp
     assert not start(Metered(private(mean(0.0)), Meter(**ALL))).train_metrics_clientapp  # nobody is asked

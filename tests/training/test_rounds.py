@@ -101,11 +101,19 @@ def test_other_clients_than_are_counted_are_refused(strategy, run, asked, said):
         (private(clients=3), SAMPLE, 4),
         (private(clients=4), ALL | {"neighbors": "replace_one"}, 4),
         (private(clients=4), ALL | {"neighbors": "zero_out"}, 5),
-        (private(clients=4, inner=flowers("Own", configure_train=len)()), ALL | {"sample_rate": 0.4}, 5),
     ],
 )
 def test_the_clients_that_are_counted_may_be_asked(strategy, run, asked):
     refuse_clients(strategy, Meter(**run).counted, asked, GRID, adds_noise=False)
+
+
+def test_a_choice_of_clients_of_ones_own_needs_a_word():
+    run = Meter(**ALL | {"sample_rate": 0.4}).counted
+    inside = private(clients=4, inner=flowers("Own", configure_train=len)())
+    for strategy in (inside, private(clients=4, kind=flowers("Mine", configure_train=len))):
+        with pytest.raises(ValueError, match="configure_train of the strategy was replaced: nothing is known of the"):
+            refuse_clients(strategy, run, 5, GRID, adds_noise=False)
+        refuse_clients(strategy, run, 5, GRID, adds_noise=True)
 
 
 def test_another_client_does_not_take_the_place_of_one_that_is_missing():
