@@ -68,7 +68,7 @@ def of_keywords(given: Mapping[str, Any]) -> Seen:
     return Seen("", "", {}, dict(given), length, "epochs", is_pass=True, records=records)
 
 
-def is_more(kept: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+def is_more(kept: Mapping[str, int], state: Mapping[str, int]) -> bool:
     """Whether a kept state has released as much as another or more: passes and cycles count, and steps where these are
     as many."""
     return bool((kept["units"], kept["steps"]) >= (state["units"], state["steps"]))
