@@ -42,12 +42,13 @@ def least(
             place, value = place[order], value[order]
         i = int(np.argmin(value))
         best, near = float(value[i]), slice(max(i - 1, 0), i + 2)
-        is_wide = value[near].max() - min(best, 1e300) > enough * min(abs(best), 1.0)
+        is_wide = 0.5 * value[near].max() - 0.5 * min(best, 1e300) > 0.5 * enough * min(abs(best), 1.0)
         if is_hopeless(best) or best >= worst or not is_wide:
             break
         width = float(np.ptp(place[near]))
         is_even, before = is_even or width > 0.3 * before, width
-        above = np.minimum(value[near], 1e300) - best
+        above = 0.5 * np.minimum(value[near], 1e300) - 0.5 * best
+        above /= max(float(above.max()), 1e-300)  # only their ratios matter, and sums of two may overflow
         new = np.setdiff1d(_beside(place[near], above, is_even=is_even), place)
         if not new.size:
             break

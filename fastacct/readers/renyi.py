@@ -102,5 +102,5 @@ class Renyi:
             values = np.nan_to_num(at(self._orders), nan=worst, posinf=np.inf, neginf=-np.inf)
             self.best_order = float(self._orders[int(np.argmin(values))])
             return float(np.min(values))
-        best, self.best_order = least(at, ORDERS, 1.0, worst, is_hopeless=is_hopeless, enough=4e-7)
+        best, self.best_order = least(at, ORDERS, 1.0, worst, is_hopeless=is_hopeless, enough=1e-9)
         return best

@@ -287,7 +287,7 @@ FA_FUNC double fa_cap_unit_at(fa_cap_work *work, double eps)
 FA_FUNC int fa_cap_serves(const fa_cap_work *work, const fa_cap_ledger *g)
 {
     double own = work->anchored.g.up + work->anchored.g.down, good = fa_cap_good(&work->line);
-    if (own > 0.5 * good)
+    if (own > (work->job.data > 0 ? FA_CAP_FINE : 0.5 * good))
         good = fa_max(good, own < FA_CAP_WIDE ? fa_min(3.0 * own, 0.9 * FA_CAP_WIDE) : 1.5 * own);
     return g->up + g->down < good;
 }
