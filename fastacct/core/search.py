@@ -47,7 +47,7 @@ def least(
             break
         width = float(np.ptp(place[near]))
         is_even, before = is_even or width > 0.3 * before, width
-        above = 0.5 * np.minimum(value[near], 1e300) - 0.5 * best
+        above = 0.5 * np.minimum(value[near], 1e300) - 0.5 * min(best, 1e300)
         above /= max(float(above.max()), 1e-300)  # only their ratios matter, and sums of two may overflow
         new = np.setdiff1d(_beside(place[near], above, is_even=is_even), place)
         if not new.size:
