@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Found, Status, judged
+from fastacct.core.bounds import Found, Status, judged, narrowed
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
@@ -164,7 +164,7 @@ class Smoothed:
 
 def _both(one: Found, other: Found, top: float) -> Found:
     """What two answers say together."""
-    return judged(max(one.lower, other.lower), min(one.upper, other.upper), top)
+    return judged(*narrowed(max(one.lower, other.lower), one.upper, other.upper), top)
 
 
 def _known(part: Part, is_upper: bool) -> Atoms:

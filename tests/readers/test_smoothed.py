@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastacct as fa
-from fastacct.core.bounds import Found, Status
+from fastacct.core.bounds import DisjointBoundsWarning, Found, Status
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import Atoms, OutOfReachError, Part, log_moment, weighted
 from fastacct.readers import smoothed
@@ -318,3 +318,10 @@ def test_each_of_two_distributions_has_its_own_tilt():
             moments = [(n, *weighted(a, n)[1:]) for a, n in one._parts]
             least, more = (log_moment(moments, t).value - 22.0 * t for t in (one._tilt, other))
             assert least <= more + 1.0
+
+
+def test_of_two_answers_that_exclude_each_other_the_larger_end_bounds():
+    one, other = Found(1.0, 1.1, Status.LOOSE), Found(2.0, 2.5, Status.LOOSE)
+    for first, second in ((one, other), (other, one)):
+        with pytest.warns(DisjointBoundsWarning, match="do not meet"):
+            assert smoothed._both(first, second, math.inf).upper == 2.5
