@@ -13,6 +13,7 @@ from fastacct.core.extras import Foreign
 from fastacct.loaders.seen import TORCH, Seen
 from fastacct.training.given import KERAS
 from fastacct.training.meter import Meter
+from fastacct.training.seeds import of_numpy
 
 _WORD: Final = "draws_batches=True"
 _HELD: Final = {"TorchDataLoaderAdapter": "_dataloader", "GrainDatasetAdapter": "_dataset"}
@@ -97,15 +98,18 @@ def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_b
             )
 
 
-def refuse_batches_again(meter: Meter, model: Foreign) -> None:
-    """ValueError where `fit` would draw from its seed the Poisson batches that it drew before."""
-    settings = _settings(model)
+def refuse_batches_again(meter: Meter, model: Foreign, data: Foreign) -> None:
+    """ValueError where `fit` would draw from its seed the Poisson batches that it drew before.
+
+    Without a seed of its own it takes one from NumPy's global generator, which scripts seed.
+    """
+    settings, rng = _settings(model), getattr(getattr(data, "py_dataset", None), "_rng", None)
     if getattr(settings, "poisson_sampling_in_fit", False):
-        meter._draws_from(
-            settings.seed,
-            "each fit() with this DPKerasConfig(seed=...)",
-            "call fit() once, for all epochs, or make the model private with seed=secrets.randbits(63) for each",
-        )
+        drawn = None if rng is None else rng.bit_generator.seed_seq.entropy
+        seed = drawn if settings.seed is None else settings.seed
+        of = "each fit() with this DPKerasConfig(seed=...)"
+        cure = "call fit() once, for all epochs, or make the model private with seed=secrets.randbits(63) for each"
+        meter._draws_from(None if seed is None else of_numpy(of, seed, cure))
 
 
 def retrace(model: Foreign) -> None:

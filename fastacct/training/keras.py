@@ -84,12 +84,12 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
                 "gradient_accumulation_steps and steps_per_execution must be 1: Keras adds up batches of two epochs, "
                 "and tells of several steps at once"
             )
-        refuse_other_batches(self.meter, self.model, data_of_fit(), draws_batches=self.draws_batches)
+        refuse_other_batches(self.meter, self.model, data := data_of_fit(), draws_batches=self.draws_batches)
         with self._file():
             if self.path is not None and self.meter.steps:  # Keras asks whether to stop after a step only
                 self._is_over = not self.meter.remaining
             if noise_of is not None and not self._is_over:
-                refuse_batches_again(self.meter, self.model)
+                refuse_batches_again(self.meter, self.model, data)
         if noise_of is not None:
             retrace(self.model)
             warn_of_key(self.model)

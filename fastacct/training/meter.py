@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fastacct.accountants.question import Job, as_process
 from fastacct.accountants.run import Parameters, as_delta, parameters, process_of
-from fastacct.core.extras import Foreign
 from fastacct.core.inputs import Domain, Floats, as_number, unwrap
 from fastacct.core.words import hinting
 from fastacct.dpsgd import epsilon as epsilon_of_run
@@ -23,7 +22,7 @@ from fastacct.loaders.seen import Seen, UnknownLoaderError
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.training.given import of_keywords, refuse_other_draws, together, whole
-from fastacct.training.seeds import Seeds, seed_of
+from fastacct.training.seeds import Begin, Seeds, begin_of
 
 _VERSION: Final = 1  # of the state
 _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
@@ -272,7 +271,7 @@ class Meter:
                 "next one, where a record may come again: go through one pass at a time, without repeat()"
             )
         if self._run.get("bins") != "persistent":  # whose groups may come again
-            self._draws_from(seed_of(over), "batch_iterator(n, rng)", "take rng=numpy.random.default_rng()")
+            self._draws_from(begin_of(over))
         for i, batch in enumerate(over):
             place = i % self._drawn.length if self._drawn.repeats else i
             if place == 0:
@@ -307,9 +306,9 @@ class Meter:
         if mine.is_pass and given.length not in (0, mine.length):
             raise ValueError(f"this loader has {given.length} steps a pass, and the meter counts {mine.length}")
 
-    def _draws_from(self, seed: Foreign, of: str, cure: str) -> None:
-        """Note a seed of samples, or refuse it; None is a new one."""
-        self._seeds.refuse_again(seed, of, cure, is_counted=self.steps > 0, is_after=self._after is not None)
+    def _draws_from(self, begin: Begin | None) -> None:
+        """Note what samples begin with, or refuse it."""
+        self._seeds.refuse_again(begin, is_counted=self.steps > 0, is_after=self._after is not None)
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept in a checkpoint: plain numbers and words, for JSON too."""

@@ -37,7 +37,7 @@ MUTANTS = (
      "training/seeds test_a_loop_that"),
     ("training/meter.py", 'if self._run.get("bins") != "persistent":', "if True:",
      "training/seeds test_the_same_groups"),
-    ("training/fits.py", "        meter._draws_from(\n", "        (lambda *given: None)(\n",
+    ("training/fits.py", "        meter._draws_from(", "        (lambda *given: None)(",
      "training/fits test_a_seed_draws"),
     ("training/fits.py", "        for _ in given[-1]:\n            raise more\n", "",
      "training/fits test_a_step_that_is_told"),

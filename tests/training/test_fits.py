@@ -98,29 +98,32 @@ def test_a_data_set_of_several_workers_is_refused():
 
 def test_a_seed_draws_the_same_batches_again():
     counted, secret = Meter(**RUN, sample_rate=0.1), secrets.randbits(63) + 2**62
-    refuse_batches_again(counted, private(seed=secret))
-    refuse_batches_again(counted, private(seed=secret))  # no step was taken
+    refuse_batches_again(counted, private(seed=secret), None)
+    refuse_batches_again(counted, private(seed=secret), None)  # no step was taken
     counted.step()
     with pytest.raises(ValueError, match=r"each fit\(\) with this DPKerasConfig.* draws the same batches again"):
-        refuse_batches_again(counted, private(seed=secret))
+        refuse_batches_again(counted, private(seed=secret), None)
     again = Meter(**RUN, sample_rate=0.1)
     again.load_state_dict(json.loads(json.dumps(counted.state_dict())))
     with pytest.raises(ValueError, match=r"seed=secrets\.randbits"):
-        refuse_batches_again(again, private(seed=secret))
+        refuse_batches_again(again, private(seed=secret), None)
     after = Meter(**RUN, sample_rate=0.1, after=fa.Gaussian(1.0).poisson(0.1))
     with pytest.raises(ValueError, match="the same batches again"):
-        refuse_batches_again(after, private(seed=secret))
+        refuse_batches_again(after, private(seed=secret), None)
     for new in (private(), private(seed=secret, poisson_sampling_in_fit=False), PLAIN, private(seed=secret + 1)):
-        refuse_batches_again(counted, new)
-    refuse_batches_again(after, private(seed=secret + 2))
-    refuse_batches_again(Meter(**RUN, sample_rate=0.1), private(seed=secret))  # a model of its own, counted alone
+        refuse_batches_again(counted, new, None)
+    refuse_batches_again(after, private(seed=secret + 2), None)
+    data = SimpleNamespace(py_dataset=SimpleNamespace(_rng=np.random.default_rng(secret)))
+    with pytest.raises(ValueError, match="the same batches again"):
+        refuse_batches_again(counted, private(), data)
+    refuse_batches_again(Meter(**RUN, sample_rate=0.1), private(seed=secret), None)  # a model of its own, counted alone
 
 
 def test_a_seed_of_the_batches_that_somebody_may_know_gives_a_warning():
     with pytest.warns(UserWarning, match=r"Its seed is 7, and .*seed=secrets\.randbits\(63\)"):
-        refuse_batches_again(Meter(**RUN, sample_rate=0.1), private(seed=7))
+        refuse_batches_again(Meter(**RUN, sample_rate=0.1), private(seed=7), None)
     with pytest.raises(ValueError, match="Its seed is 42, which everybody knows"):
-        refuse_batches_again(Meter(**RUN, sample_rate=0.1), private(seed=42))
+        refuse_batches_again(Meter(**RUN, sample_rate=0.1), private(seed=42), None)
 
 
 def test_steps_are_those_that_the_model_takes_now():

@@ -62,6 +62,10 @@ found["fits"] = [fit(m, one), fit(m, one)]
 before = {"sample_rate": 0.1, "after": fa.Gaussian(4.0).poisson(0.1) * 10}
 found["after"] = fit(m, meter(**before))
 found["new seed"] = fit(made(**sampling | {"seed": 2**40 + 7}), meter(**before))
+one = meter(sample_rate=0.1)
+for name in ("seeded", "seeded again"):
+    np.random.seed(4)
+    found[name] = fit(made(**sampling | {"seed": None}), one)
 m, one = made(), meter()
 found["two fits"] = [fit(m, one), fit(m, one)]
 
@@ -133,6 +137,8 @@ def test_other_batches_than_are_counted_are_refused(found):
     assert "draws the same batches again" in found["after"][0]
     assert found["after"][1] == 0
     assert found["new seed"][1] == 10
+    assert found["seeded"][1] == 10
+    assert "draws the same batches again" in found["seeded again"][0]
     one, two = found["workers"]
     assert one[1:] == [10, passes(1)]
     assert "PyDataset(workers=1)" in two[0]
