@@ -10,7 +10,7 @@ MUTANTS = (
      "scripts/moved test_an_update_without"),
     ("scripts/beside.py", "    if not is_used:", "    if False:", "scripts/moved test_an_update_without"),
     ("scripts/beside.py", '    is_ended = "figure" in kinds and (', "    is_ended = False and (",
-     "scripts/leaks test_a_choice_that"),
+     "scripts/leaks test_what_tells and chosen_next"),
     ("scripts/copies.py", 'is_joined = last_name(getattr(node, "func", node)) in DATA_SETS', "is_joined = False",
      "scripts/moved test_parts_of"),
     ("scripts/trainers.py", "        loop.own = []  # what", "        pass  # what",
