@@ -55,7 +55,7 @@ def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
     """exp((alpha - 1) loss) is convex and falls in exp(-loss): what bounds delta everywhere bounds it."""
     source = bracket.upper
     if isinstance(source, Atoms):
-        loss, mass, infinite = source.loss + source.loss_error + source.slack, source.mass, source.infinite
+        loss, mass, infinite = source.loss + source.loss_error, source.mass, source.infinite
     else:
         grid = upper_measure(source, default_spacing(source) / 16.0, 0.0)
         loss = grid.losses() + grid.slack
@@ -97,7 +97,7 @@ def _of_brackets(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         laws = [bracket.upper for bracket in (pair.remove, pair.add)]
         atoms = [law for law in laws if isinstance(law, Atoms) and law.infinite == 0.0]
         if len(atoms) == 2:  # Bun, Steinke 2016, proposition 3.3
-            largest = max(float((np.abs(law.loss) + law.loss_error).max(initial=0.0)) + law.slack for law in atoms)
+            largest = max(float((np.abs(law.loss) + law.loss_error).max(initial=0.0)) for law in atoms)
             bounds = np.minimum(bounds, padded(0.5 * orders * square(largest)))
         return np.asarray(bounds)
     except OutOfReachError:

@@ -131,7 +131,7 @@ def lower_measure(
         kept = (1.0 + share * math.expm1(-spacing)) * (1.0 - 4.0 * ROUNDING)  # of P, so that Q's mass stays
         mass, share = np.where(rest > 0.0, mass * kept, mass), np.where(rest > 0.0, 0.0, share)
         points, dots, rest, reach = _lowered(mass, share, spacing)
-    bottom = (cells.cut + source.bottom) * (1.0 - 2.0 * ROUNDING)
+    bottom = cells.cut * (1.0 - 2.0 * ROUNDING)
     measures = [
         GridMeasure(cells.origin, spacing, masses * (1.0 - 4.0 * ROUNDING), source.infinite, cells.slack, bottom)
         for masses in (points, dots)
@@ -208,7 +208,7 @@ def _cells(
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(mass > 0.0, excess / mass, 0.0) + side * (1.5 + 0.5 * side) * away
     part = np.clip(part / -math.expm1(-spacing) * (1.0 + side * 16.0 * ROUNDING), 0.0, 1.0)
-    return _Cells(origin, mass, part, source.slack + away, cut)
+    return _Cells(origin, mass, part, away, cut)
 
 
 def _mean_near(points: Cells, spacing: float, mass: Cells, excess: Cells, heavy: int, *, is_first: bool) -> float:

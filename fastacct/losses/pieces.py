@@ -175,9 +175,9 @@ def _of_atoms(pair: Pair) -> Pieces | None:
     upper, lower = remove.upper.as_atoms(), remove.lower.as_atoms()
     if upper is None or lower is None or upper.loss.shape != lower.loss.shape:
         return None
-    if not 0 < upper.loss.size <= _MOST_ATOMS or lower.bottom or add.lower.bottom or remove.is_apart or add.is_apart:
+    if not 0 < upper.loss.size <= _MOST_ATOMS or remove.is_apart or add.is_apart:
         return None
-    atoms = atom_rows(upper.loss, upper.loss_error + upper.slack, lower.mass, upper.mass)
+    atoms = atom_rows(upper.loss, upper.loss_error, lower.mass, upper.mass)
     data = Pieces(atoms, NO_PANELS, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
     if not (missing := _missing(data)) < 1e-11:  # what misses more of 1 in all is no rounding
         return None

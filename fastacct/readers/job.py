@@ -295,5 +295,5 @@ def largest_finite(whole: Process, direction: Direction) -> float:
         law = None if pair is None else pair.side(direction).upper.as_atoms()
         if law is None or not law.loss.size:
             return math.inf
-        total += float(np.asarray(count)) * (float((law.loss + law.loss_error).max()) + law.slack)
+        total += float(np.asarray(count)) * float((law.loss + law.loss_error).max())
     return total + 4e-16 * (len(whole) + 2.0) * abs(total)

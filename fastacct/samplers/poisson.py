@@ -49,7 +49,7 @@ def _loss(loss: Cells, rate: float, direction: str) -> tuple[Cells, Cells]:
 def _mass(mass: Cells, loss: Cells, rate: float) -> tuple[Cells, Cells, Cells]:
     """Mass of (1 - q) Q + q P, that of Q, and a bound of the relative error of both; mass > 0."""
     log_mass = np.log(mass)
-    of_q = np.exp(np.minimum(log_mass - loss, 600.0))  # from below slack may be so large that Q has too much
+    of_q = np.exp(np.minimum(log_mass - loss, 600.0))  # from below errors may be so large that Q has too much
     size = np.where(loss > 800.0, 0.0, np.abs(loss))  # beyond, Q has nothing, however large its relative error is
     relative = ROUNDING * (20.0 + 2.0 * size + 2.0 * np.abs(log_mass))
     return rate * mass + (1.0 - rate) * of_q, of_q, relative
@@ -58,7 +58,7 @@ def _mass(mass: Cells, loss: Cells, rate: float) -> tuple[Cells, Cells, Cells]:
 def _sampled_atoms(base: Loss, rate: float, direction: str, side: float) -> Atoms:
     assert isinstance(base, Atoms)  # others are refused before
     keep = base.mass > 0.0
-    mass, loss = base.mass[keep], base.loss[keep] + side * (base.loss_error[keep] + base.slack)
+    mass, loss = base.mass[keep], base.loss[keep] + side * base.loss_error[keep]
     loss = loss + side * 2.0 * ROUNDING * np.abs(loss)
     value, error = _loss(loss, rate, direction)
     missing, infinite, end = base.infinite, 0.0, -math.log1p(-rate)

@@ -189,9 +189,9 @@ def test_an_infinite_loss_does_not_hide_that_little_is_left():
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_slack_beyond_a_cell_widens_where_the_rest_is_looked_for(count):
-    """The truth may be the losses less the slack."""
+    """The truth may be the losses less their error."""
     for top in np.linspace(0.4, 0.41, 5):
-        source = Atoms(np.array([top - 0.9, top]), np.zeros(2), np.array([0.5, 0.5]), anchor=0.0, slack=0.08)
+        source = Atoms(np.array([top - 0.9, top]), np.full(2, 0.08), np.array([0.5, 0.5]), anchor=0.0)
         grid = Grid([Part(source, source, count)], 1e-2, spacing=0.01)
         low = replace(source, loss=source.loss - 0.08)
         for epsilon in np.linspace(0.0, count * 0.42, 60):
