@@ -17,7 +17,6 @@ from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
 from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
-from fastacct.losses.measure import default_spacing, upper_measure
 from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
 from fastacct.losses.pieces import data_moments, pieces_of
@@ -54,17 +53,12 @@ def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
 def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
     """exp((alpha - 1) loss) is convex and falls in exp(-loss): what bounds delta everywhere bounds it."""
     source = bracket.upper
-    if isinstance(source, Atoms):
-        loss, mass, infinite = source.loss + source.loss_error, source.mass, source.infinite
-    else:
-        grid = upper_measure(source, default_spacing(source) / 16.0, 0.0)
-        loss = grid.losses() + grid.slack
-        loss, mass, infinite = loss + 4.0 * ROUNDING * np.abs(loss), grid.mass, grid.infinite
-    if infinite > 0.0:
+    if not isinstance(source, Atoms) or source.infinite > 0.0:
         return unknown(orders)
-    keep = mass > 0.0
-    excess = max(0.0, math.fsum(mass) - 1.0) + 4.0 * ROUNDING
-    return of_atoms(np.log(mass[keep]), loss[keep], orders) + excess / (orders - 1.0)
+    keep = source.mass > 0.0
+    excess = max(0.0, math.fsum(source.mass) - 1.0) + 4.0 * ROUNDING
+    loss = (source.loss + source.loss_error)[keep]
+    return of_atoms(np.log(source.mass[keep]), loss, orders) + excess / (orders - 1.0)
 
 
 def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import Loss, OutOfReachError, log_moment, weighted
+from fastacct.losses.loss import Loss, OutOfReachError, log_moment
 
 _MOST_POINTS: Final = 1 << 23
 _LIGHT: Final = 1e-285
@@ -47,18 +47,6 @@ class GridMeasure(Record):
         origin = self.origin + first * self.spacing
         rounding = 2.0 * ROUNDING * (abs(self.origin) + abs(first * self.spacing)) if first else 0.0
         return replace(self, origin=origin, mass=self.mass[first:last].copy(), slack=self.slack + rounding)
-
-
-def default_spacing(source: Loss) -> float:
-    """Of a density: a fiftieth of the standard deviation; at most 2^18 points."""
-    sketch = weighted(source, 1)
-    if not sketch[1].size:
-        return 1.0
-    low, high = source.extent(0.0)
-    spacing = max(math.sqrt(log_moment([sketch], 0.0).variance) / 50.0, (high - low) / 2.0**18)
-    if source.lattice is not None and spacing > 0.0:
-        return source.lattice / math.ceil(source.lattice / spacing)
-    return spacing or 1.0
 
 
 def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -math.inf) -> GridMeasure:
