@@ -8,8 +8,8 @@ from fastacct.accountants.base import Method
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import SHARE, Domain, as_number
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import Settings
-from fastacct.readers.job import Ask, bound_only, by_cells
+from fastacct.readers.asked import Ask, Settings
+from fastacct.readers.job import bound_only, by_cells
 
 
 class PLD(Method):

@@ -26,8 +26,6 @@ from fastacct.core.record import Record
 if TYPE_CHECKING:
     from fastacct.core.bounds import Found
     from fastacct.core.relations import Direction
-    from fastacct.losses.mixture import Mixture
-    from fastacct.losses.pieces import Pieces
 
 Index = NDArray[np.intp]
 _Whole = TypeVar("_Whole")
@@ -192,14 +190,6 @@ class Pair:
 
     def sampled(self, rate: float) -> Pair | None:
         """The pair of a Poisson sample, where this one has a form of its own for it."""
-        return None
-
-    def as_mixture(self) -> Mixture | None:
-        """The pair of Gaussian mixtures that it is, if it is one."""
-        return None
-
-    def pieces(self) -> Pieces | None:
-        """The loss as data, where this pair has a form of its own for it."""
         return None
 
     def divergence(self, orders: Cells) -> Cells | None:

@@ -19,7 +19,7 @@ from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
 from fastacct.losses.loss import LEAST_TAIL, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 from fastacct.losses.mixture import check_spread, normal_reach
-from fastacct.losses.pieces import NO_ATOMS, NO_PANELS, Lost, Pieces, atom_rows, log_sample, sample_rounding
+from fastacct.losses.pieces import NO_ATOMS, NO_PANELS, DataPair, Lost, Pieces, atom_rows, log_sample, sample_rounding
 
 _FURTHEST: Final = 38.0
 SMALLEST_WEIGHT: Final = 1e-290
@@ -127,7 +127,7 @@ def _without(pieces: Pieces, most: float) -> tuple[list[tuple[float, Pieces]], f
     return kept, gone * (1.0 + len(pieces.parts) * ROUNDING)
 
 
-class PiecesPair(Pair):
+class PiecesPair(DataPair):
     """A pair that is data."""
 
     def __init__(self, pieces: Pieces) -> None:

@@ -20,11 +20,10 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached, kept_by_argument
 from fastacct.losses.loss import Apart, Pair
-from fastacct.losses.mixture import LEAST_NOISE, Mixture
+from fastacct.losses.mixture import LEAST_NOISE, Mixture, mixture_of
 from fastacct.losses.panels import without
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
-from fastacct.mechanisms.base import Run
-from fastacct.mechanisms.process import merge
+from fastacct.mechanisms.base import Run, merge
 from fastacct.readers.nearby import EPSILON, THRESHOLD, Change, Reading, status_within, through
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data, Directions, Quantity
@@ -154,7 +153,7 @@ def is_one(pair: Pair | None) -> bool:
     """Whether losses are known by one pair, or by two of one mixture, of which some components are known to be rare."""
     if not isinstance(pair, Apart):
         return True
-    above, below = pair.above.as_mixture(), pair.below.as_mixture()
+    above, below = mixture_of(pair.above), mixture_of(pair.below)
     if above is None or below is None or above.noise != below.noise:
         return False
     sides = zip(above[1:], below[1:], strict=True)

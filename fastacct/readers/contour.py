@@ -18,7 +18,7 @@ from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import Direction, Relation
 from fastacct.core.work import note
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
-from fastacct.losses.mixture import Mixture
+from fastacct.losses.mixture import Mixture, mixture_of
 from fastacct.losses.pieces import Pieces, pieces_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
@@ -180,7 +180,7 @@ class Contour:
             raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
         if isinstance(pair, Apart):
             pair = pair.below if below else pair.above
-        if (mixture := pair.as_mixture()) is not None or pair.is_nothing:
+        if (mixture := mixture_of(pair)) is not None or pair.is_nothing:
             return mixture
         if (pieces := pieces_of(pair)) is None:
             raise OutOfReachError(f"the losses of {mechanism!r} are no data")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,29 +15,13 @@ from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import CellReader, Quantity, Settings
+from fastacct.readers.asked import DIVERGENCES, EXACTLY, QUICKLY, ROUGHLY, Ask, Quantity, Settings
+from fastacct.readers.cell import CellReader
 from fastacct.readers.cell_job import read_run
 from fastacct.readers.contour import Contour, kernel_directions
 from fastacct.readers.ladder import WHAT, Step, climb, status_of_answer
 from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading
 from fastacct.readers.reach import within_reach
-
-EXACTLY: Final = Settings()
-DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
-QUICKLY: Final = Settings(rungs=("line", "pure"))
-ROUGHLY: Final = Settings(rungs=("line", "pure", "coarse"))
-
-
-class Ask(NamedTuple):
-    """What is asked of a job: a quantity at targets, under a relation."""
-
-    quantity: Quantity
-    target: Cells
-    shape: tuple[int, ...]
-    """Broadcast shape of the job and the target."""
-    relation: Relation = "add_remove"
-    threads: int = 1
-    only_upper: bool = False
 
 
 def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, meet
 from fastacct.core.inputs import Cells, Codes
 from fastacct.losses.loss import OutOfReachError
+from fastacct.readers.asked import Quantity
 from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, LOG_DELTA, TOP, Reading, delta_from, status_within
 
 if TYPE_CHECKING:
-    from fastacct.readers.cell import CellReader, Quantity
+    from fastacct.readers.cell import CellReader
 
 WHAT: Final = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 TRIVIAL: Final = {quantity: BOTTOM[what] for quantity, what in WHAT.items()}

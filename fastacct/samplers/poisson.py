@@ -28,7 +28,7 @@ from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import PADDING, at_least
 from fastacct.losses.loss import Apart, Atoms, Bracket, Loss, OutOfReachError, Pair
-from fastacct.losses.pieces import Pieces, log_sample, pieces_of
+from fastacct.losses.pieces import DataPair, Pieces, log_sample, pieces_of
 
 _FAR: Final = 30.0
 _LAST_ORDER: Final = 300
@@ -92,7 +92,7 @@ def _total(mass: Cells, side: float) -> float:
     return float(np.sum(mass)) * (1.0 - side * 64.0 * ROUNDING)
 
 
-class _SampledPair(Pair):
+class _SampledPair(DataPair):
     """A pair under Poisson sampling: theorem 11 of Zhu, Dong, Wang (2022)."""
 
     def __init__(self, base: Pair, rate: float) -> None:

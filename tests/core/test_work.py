@@ -6,8 +6,9 @@ import pytest
 import fastacct as fa
 from fastacct.core import deltas, work
 from fastacct.readers import lines
+from fastacct.readers.asked import EXACTLY
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import EXACTLY, _reader
+from fastacct.readers.job import _reader
 from fastacct.readers.nearby import DELTA
 
 
