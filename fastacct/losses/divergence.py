@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache, partial
-from typing import Final
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
 from fastacct.losses.pieces import data_moments, pieces_of
 from fastacct_ext import _kernels
-
-ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
-"""Where a search over orders begins."""
 
 
 def unknown(orders: Cells) -> Cells:

@@ -19,9 +19,9 @@ from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached, kept_by_argument
+from fastacct.losses.drawn import without
 from fastacct.losses.loss import Apart, Pair
 from fastacct.losses.mixture import LEAST_NOISE, Mixture, mixture_of
-from fastacct.losses.panels import without
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
 from fastacct.mechanisms.base import Run, merge
 from fastacct.readers.nearby import EPSILON, THRESHOLD, Change, Reading, status_within, through
