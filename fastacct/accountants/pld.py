@@ -59,4 +59,4 @@ class PLD(Method):
             if not mechanism.has_losses:
                 raise ValueError(f"accountant PLD: no dominating pair is known for {mechanism!r}; use fastacct.RDP()")
         bounds = by_cells(blocks, ask, self._settings)
-        return bounds if job.tight else bound_only(bounds, ask)
+        return bounds if job.tight else Bounds(*bound_only(bounds.upper, ask.quantity))

@@ -45,7 +45,9 @@ def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
         other = by_cells(job, mine, DIVERGENCES, bounds.upper)
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
     part = known_part(job)
-    return bound_only(bounds, ask) if ask.only_upper else _or_alike(part, ask, _beside(part, ask, bounds))
+    if ask.only_upper:
+        return Bounds(*bound_only(bounds.upper, ask.quantity))
+    return _or_alike(part, ask, _beside(part, ask, bounds))
 
 
 def known_part(job: Process) -> Process:
@@ -105,24 +107,20 @@ def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.
     return [piece for piece in pieces if where[piece].any()]
 
 
-def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
-    """Of a job that is analysed by a pair that is not its own: there is no lower bound."""
-    lower = np.full(ask.shape, BOTTOM[WHAT[ask.quantity]])
-    loose = (bounds.status == Status.TIGHT) & (bounds.upper > lower)
-    return Bounds(lower, bounds.upper, np.where(loose, Status.LOOSE, bounds.status).astype(np.uint8))
+def bound_only(upper: Cells, quantity: Quantity) -> Reading:
+    """Upper bounds of which nothing is known from below, as of a job that is analysed by a pair that is not its own."""
+    lower = np.full(np.shape(upper), BOTTOM[WHAT[quantity]])
+    return Reading(lower, upper, status_of_answer(quantity, lower, upper))
 
 
 def per_cell(
     job: tuple[int, ...], target: Cells, shape: tuple[int, ...], read: Callable[[int, Cells], Bounds]
 ) -> Bounds:
     """Each cell of a job by itself, at all of its targets: what is possible for one depends on its counts."""
-    out = Bounds(np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.uint8))
-    owner, asked = owners(job, shape).reshape(shape), np.broadcast_to(target, shape)
+    out, owner, asked = Reading.empty(math.prod(shape)), owners(job, shape), np.broadcast_to(target, shape).ravel()
     for cell in np.unique(owner).tolist():
-        mine = owner == cell
-        for column, values in zip(out, read(cell, np.ascontiguousarray(asked[mine])), strict=True):
-            column[mine] = values
-    return out
+        out.put(owner == cell, Reading(*read(cell, asked[owner == cell])))
+    return Bounds(*(column.reshape(shape) for column in out))
 
 
 def _contour(process: Process, ask: Ask) -> Bounds:
@@ -190,7 +188,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Ce
         mine = pieces[start]
         at = mine[where[mine]]
         known = None if begun is None or ask.only_upper else out.take(at)
-        known = known if below is None else _below(np.ravel(below)[at], ask.quantity)
+        known = known if below is None else bound_only(np.ravel(below)[at], ask.quantity)
         cell = _reader(process, int(owner[at[0]]), ask.relation, settings)
         out.put(at, climb(cell, ask.quantity, target[at], only_upper=ask.only_upper, begun=known))
         # what is not tight is at most what a harder target of the call has
@@ -202,12 +200,6 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Ce
 
     in_pieces(len(pieces), ask.threads, work)
     return Bounds(*(column.reshape(ask.shape) for column in out))
-
-
-def _below(upper: Cells, quantity: Quantity) -> Reading:
-    """Upper bounds, of which nothing else is known."""
-    lower = np.full(upper.size, BOTTOM[WHAT[quantity]])
-    return Reading(lower, upper, status_of_answer(quantity, lower, upper))
 
 
 def explained(job: Process, ask: Ask, settings: Settings) -> list[Step]:
