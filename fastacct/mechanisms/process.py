@@ -224,6 +224,11 @@ class Process(Composed):
                 return [self]
         return choices
 
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether a mechanism is run on parts of the data, of which a record is in one."""
+        return self._fact("alternatives", lambda: any(mechanism.alternatives() for mechanism in self._blocks))
+
     def divergence(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None = None) -> Cells:
         """Upper bound of the Rényi divergence of a job of plain numbers at orders above 1: divergences add up."""
         return cell_divergence(next(self.decompose(relation).cells()), orders, relation, delta_of)

@@ -13,7 +13,7 @@ from fastacct.core.bounds import TIGHT_WIDTH, Found
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
+from fastacct.losses.loss import Answers, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
 from fastacct.readers.asked import Settings
 from fastacct.readers.grid.reader import Grid
@@ -194,8 +194,6 @@ class CellReader(Guarded):
         used = []
         for mechanism, count in self.table:
             pair = self._line.pair(mechanism)
-            if pair is None:
-                raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
             _ = pair.remove, pair.add  # of what is data for a line alone there are no losses one by one
             if not pair.is_nothing:
                 used.append((pair, count))

@@ -158,7 +158,7 @@ def _has_rare(pair: Mixture) -> bool:
     return any(len(side) > 1 and min(side)[0] <= 1e-12 for side in (pair.p, pair.q))
 
 
-def is_one(pair: Pair | None) -> bool:
+def is_one(pair: Pair) -> bool:
     """Whether losses are known by one pair, or by two of one mixture, of which some components are known to be rare."""
     if not isinstance(pair, Apart):
         return True

@@ -29,7 +29,7 @@ def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
     if job.sampled(ask.relation, exactly=True):
         return by_cells(job, ask)
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
-    if any(m.alternatives() for m, _ in whole):
+    if whole.has_alternatives:
         if whole.shape:
 
             def of_cell(cell: int, asked: Cells) -> Bounds:
@@ -58,9 +58,8 @@ def known_part(job: Process) -> Process:
 def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """Bounds of a job from above, and from below what is proved of a part of it."""
     whole = part.decompose(ask.relation)
-    has_several = any(m.alternatives() for m, _ in whole)
     nearly = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)  # the lower end is far below the upper one
-    known = exact(part, ask) if has_several else by_cells(whole, ask, nearly)
+    known = exact(part, ask) if whole.has_alternatives else by_cells(whole, ask, nearly)
     lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(known.lower), np.ravel(bounds.upper)))
     return Bounds(lower, upper, status_of_answer(ask.quantity, lower, upper))
 
@@ -205,7 +204,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Ce
 def explained(job: Process, ask: Ask, settings: Settings) -> list[Step]:
     """What each rung says of one target of a job of plain numbers; of parts of the data, what is said of each part."""
     whole, steps = job.decompose(ask.relation), []
-    if settings == EXACTLY and any(m.alternatives() for m, _ in whole):
+    if settings == EXACTLY and whole.has_alternatives:
         parts = {f"a record in the part of {one!r}": exact(one, ask) for one in whole.alternatives(ask.relation)}
         largest = max(float(bounds.upper) for bounds in parts.values())
         for name, bounds in parts.items():
@@ -243,7 +242,7 @@ def delta_of(job: Process, epsilons: Cells, relation: Relation, settings: Settin
 def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
     """Whether grids answer for epsilon of a job of plain numbers, because the line does not certify it."""
     whole = job.decompose(relation)
-    if whole.is_gaussian or whole.shape or any(m.alternatives() for m, _ in whole):
+    if whole.is_gaussian or whole.shape or whole.has_alternatives:
         return False
     cell = _reader(whole, 0, relation, EXACTLY)
     with cell.lock:
@@ -254,8 +253,7 @@ def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
 def roughly(quantity: Literal["epsilon", "delta"], job: Process, target: float, relation: Relation) -> float:
     """Epsilon or delta of a job of plain numbers at most, by grids that take little time; inf where none tells."""
     whole, most = job.decompose(relation), -math.inf
-    has_several = any(m.alternatives() for m, _ in whole)
-    for one in whole.alternatives(relation) if has_several else [whole]:
+    for one in whole.alternatives(relation) if whole.has_alternatives else [whole]:
         cell = _reader(one, 0, relation, EXACTLY)
         with cell.lock:
             most = max(most, cell.roughly(quantity, target))
