@@ -102,7 +102,7 @@ def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.
         return [np.flatnonzero(where)]
     owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
     order = np.lexsort((target, owner))
-    pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if order.size else []
+    pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1)
     return [piece for piece in pieces if where[piece].any()]
 
 
