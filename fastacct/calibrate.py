@@ -26,8 +26,9 @@ from fastacct.loaders.keywords import told as told_by_loader
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
+from fastacct.readers.asked import Ask
 from fastacct.readers.attack import rates
-from fastacct.readers.job import Ask, is_on_grid, roughly
+from fastacct.readers.job import is_on_grid, roughly
 
 _ANY: Final = Domain(-math.inf, math.inf)
 _ROUGHLY: Final = {

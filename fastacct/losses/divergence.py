@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache, partial
-from typing import Final
 
 import numpy as np
 
@@ -17,14 +16,10 @@ from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
 from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
-from fastacct.losses.measure import default_spacing, upper_measure
 from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
 from fastacct.losses.pieces import data_moments, pieces_of
 from fastacct_ext import _kernels
-
-ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
-"""Where a search over orders begins."""
 
 
 def unknown(orders: Cells) -> Cells:
@@ -54,17 +49,12 @@ def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
 def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
     """exp((alpha - 1) loss) is convex and falls in exp(-loss): what bounds delta everywhere bounds it."""
     source = bracket.upper
-    if isinstance(source, Atoms):
-        loss, mass, infinite = source.loss + source.loss_error + source.slack, source.mass, source.infinite
-    else:
-        grid = upper_measure(source, default_spacing(source) / 16.0, 0.0)
-        loss = grid.losses() + grid.slack
-        loss, mass, infinite = loss + 4.0 * ROUNDING * np.abs(loss), grid.mass, grid.infinite
-    if infinite > 0.0:
+    if not isinstance(source, Atoms) or source.infinite > 0.0:
         return unknown(orders)
-    keep = mass > 0.0
-    excess = max(0.0, math.fsum(mass) - 1.0) + 4.0 * ROUNDING
-    return of_atoms(np.log(mass[keep]), loss[keep], orders) + excess / (orders - 1.0)
+    keep = source.mass > 0.0
+    excess = max(0.0, math.fsum(source.mass) - 1.0) + 4.0 * ROUNDING
+    loss = (source.loss + source.loss_error)[keep]
+    return of_atoms(np.log(source.mass[keep]), loss, orders) + excess / (orders - 1.0)
 
 
 def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
@@ -97,7 +87,7 @@ def _of_brackets(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         laws = [bracket.upper for bracket in (pair.remove, pair.add)]
         atoms = [law for law in laws if isinstance(law, Atoms) and law.infinite == 0.0]
         if len(atoms) == 2:  # Bun, Steinke 2016, proposition 3.3
-            largest = max(float((np.abs(law.loss) + law.loss_error).max(initial=0.0)) + law.slack for law in atoms)
+            largest = max(float((np.abs(law.loss) + law.loss_error).max(initial=0.0)) for law in atoms)
             bounds = np.minimum(bounds, padded(0.5 * orders * square(largest)))
         return np.asarray(bounds)
     except OutOfReachError:

@@ -26,8 +26,6 @@ from fastacct.core.record import Record
 if TYPE_CHECKING:
     from fastacct.core.bounds import Found
     from fastacct.core.relations import Direction
-    from fastacct.losses.mixture import Mixture
-    from fastacct.losses.pieces import Pieces
 
 Index = NDArray[np.intp]
 _Whole = TypeVar("_Whole")
@@ -60,14 +58,10 @@ class Masses(NamedTuple):
 
 
 class Loss(Record, ABC, kw_only=True):
-    """The privacy loss of one direction.  All losses may be off by `slack`."""
+    """The privacy loss of one direction."""
 
     infinite: float = 0.0
     """P-mass of an infinite loss."""
-    slack: float = 0.0
-    """Bound of errors common to all losses."""
-    bottom: float = 0.0
-    """Mass of finite losses that are only known to be above minus infinity (in lower bounds)."""
     anchor: float | None = None
     """A loss that a grid should hit, if any."""
     lattice: float | None = None
@@ -106,7 +100,7 @@ class Loss(Record, ABC, kw_only=True):
         (mass, excess, slip), most = (self.masses(edges, 0.0, side) for side in (-1.0, 1.0))
         if not mass[1] > 0.0:
             return -math.inf
-        return float(edges[1]) - math.log1p(-float(excess[1] / most.mass[1])) - slip - self.slack
+        return float(edges[1]) - math.log1p(-float(excess[1] / most.mass[1])) - slip
 
 
 class Atoms(Loss):
@@ -196,14 +190,6 @@ class Pair:
 
     def sampled(self, rate: float) -> Pair | None:
         """The pair of a Poisson sample, where this one has a form of its own for it."""
-        return None
-
-    def as_mixture(self) -> Mixture | None:
-        """The pair of Gaussian mixtures that it is, if it is one."""
-        return None
-
-    def pieces(self) -> Pieces | None:
-        """The loss as data, where this pair has a form of its own for it."""
         return None
 
     def divergence(self, orders: Cells) -> Cells | None:

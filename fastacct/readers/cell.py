@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,9 @@ from fastacct.core.bounds import TIGHT_WIDTH, Found
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
+from fastacct.losses.loss import Answers, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
+from fastacct.readers.asked import Settings
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.nearby import Reading
@@ -27,22 +28,10 @@ if TYPE_CHECKING:
     from fastacct.readers.contour import Contour
     from fastacct_ext._kernels import Quantity as What
 
-Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = TIGHT_WIDTH
 """Relative width at which the composition of losses on a grid stops refining."""
 _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
-
-
-class Settings(NamedTuple):
-    """Which rungs an accountant asks, and how."""
-
-    rungs: tuple[str, ...] = ("line", "pure", "twice", "losses", "divergences", "unsampled")
-    tolerance: float | None = None
-    """Of the grid alone; None: every reader of losses, the grid with its own tolerance."""
-    spacing: float | None = None
-    orders: Cells | None = None
-    conversion: str = "canonne_kamath_steinke"
 
 
 class Side:
@@ -205,8 +194,6 @@ class CellReader(Guarded):
         used = []
         for mechanism, count in self.table:
             pair = self._line.pair(mechanism)
-            if pair is None:
-                raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
             _ = pair.remove, pair.add  # of what is data for a line alone there are no losses one by one
             if not pair.is_nothing:
                 used.append((pair, count))

@@ -19,9 +19,9 @@ from fastacct.core.relations import Relation
 from fastacct.core.work import Done, counted, note
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import Settings
+from fastacct.readers.asked import EXACTLY, Settings
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import EXACTLY, delta_of, owners, roughly
+from fastacct.readers.job import delta_of, owners, roughly
 from fastacct.readers.nearby import DELTA
 
 _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()

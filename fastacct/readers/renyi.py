@@ -14,9 +14,9 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
-from fastacct.core.search import least
-from fastacct.losses.divergence import ORDERS
-from fastacct.mechanisms.process import Cell, DeltaOf, cell_divergence, cell_pure_epsilon, merge
+from fastacct.core.search import ORDERS, least
+from fastacct.mechanisms.base import merge
+from fastacct.mechanisms.process import Cell, DeltaOf, cell_divergence, cell_pure_epsilon
 
 Conversion = Literal["mironov", "canonne_kamath_steinke", "optimal"]
 CONVERSIONS: Final[tuple[Conversion, ...]] = ("mironov", "canonne_kamath_steinke", "optimal")

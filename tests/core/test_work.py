@@ -7,9 +7,10 @@ import fastacct as fa
 from fastacct.core import deltas, work
 from fastacct.losses.loss import Atoms, Part
 from fastacct.readers import lines
+from fastacct.readers.asked import EXACTLY
 from fastacct.readers.contour import Contour
 from fastacct.readers.grid.reader import Grid
-from fastacct.readers.job import EXACTLY, _reader
+from fastacct.readers.job import _reader
 from fastacct.readers.nearby import DELTA
 from fastacct.readers.smoothed import Smoothed
 

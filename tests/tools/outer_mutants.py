@@ -222,7 +222,7 @@ MUTANTS = (
     ("tradeoff.py", "(share, 1.0 - share) if is_null else", "(share, 1.0 - share) if not is_null else",
      "verbs/tradeoff test_members_is"),
     ("accountants/older.py", "np.ceil(q)", "q", "accountants/older test_zcdp_ignores"),
-    ("accountants/pld.py", "return bounds if job.tight else bound_only(bounds, ask)", "return bounds",
+    ("accountants/pld.py", "bounds if job.tight else Bounds(*bound_only(bounds.upper, ask.quantity))", "bounds",
      "accountants/pld test_of_a_pair_that_only"),
     ("accountants/rdp.py", "merged_runs(columns, cell)", "merged_runs(columns, 0)",
      "mechanisms/process test_other_accountants"),

@@ -15,7 +15,7 @@ from fastacct.core.kept import cached
 from fastacct.core.record import fields_of
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import Answers, Pair
-from fastacct.losses.pieces import Pieces
+from fastacct.losses.pieces import DataPair, Pieces
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled
 from fastacct.mechanisms.compiled.pieces import pieces_at
@@ -142,7 +142,7 @@ class Compiled(Mechanism):
         return max(self.largest_loss[direction == "add"][1] for direction in DIRECTIONS[relation])
 
 
-class CompiledPair(Pair):
+class CompiledPair(DataPair):
     """The losses of a compiled mechanism or of its Poisson sample, with the densities that they come from."""
 
     def __init__(self, made: Compiled, rate: float, losses: Pair) -> None:
