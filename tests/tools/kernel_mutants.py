@@ -119,10 +119,10 @@ MUTANTS = (
      SUMS + "added and group"),
     # losses that are data
     ("loss/mesh.h", "size[i] = log_half + fa_log_v(", "size[i] = -30.0 + 0.0 * fa_log_v(", PIECES),
-    ("loss/mesh.h", "size = e->log_size + p->curve * e->grow +", "size = e->log_size +", PIECES),
+    ("loss/mesh.h", "+ p[i].curve * e->grow", "", PIECES),
     ("loss/mesh.h", "size[0] = log_half + 2.0 * FA_LN2", "size[0] = -30.0", PIECES),
     ("loss/pieces.h", "*at += v * (v < 0.0 ? bend->middle", "*at += 0.0 * (v < 0.0 ? bend->middle", PIECES),
-    ("loss/mesh.h", "now = fa_max(now, many + fa_ellipse_error(part->panel + i, e, two, turned));", "", PIECES),
+    ("loss/mesh.h", "now = fa_max(now, fa_ellipse_error(part, e, two, turned));", "", PIECES),
     ("loss/mesh.h", "turn[i] = fa_min(y[i], y[i] * rise[n + i] / co)", "turn[i] = 0.0", PIECES),
     ("loss/share.h", "return 2.0 * fa_max(f[0], f[1]) * (1.0 + 1e-9);", "return fa_max(f[0], f[1]);", PIECES),
     ("loss/share.h", "log(share.atoms + share.variation / t)", "log(share.variation / t)", PIECES),
@@ -135,7 +135,7 @@ MUTANTS = (
     ("loss/cells.h", "w.s2 / w.s0 - (w.s1 / w.s0) * (w.s1 / w.s0)", "w.s2 / w.s0", PIECES),
     # windows on them
     ("loss/edges.h", "(turn * turn - away * away) /", "(-away * away) /", EDGES),
-    ("loss/edges.h", "size + 1e-9 : log1p(exp(size))", "size : 0.0", EDGES),
+    ("loss/edges.h", "size + 1e-9 : log1p(exp(fa_max(-700.0, size)))", "size : 0.0", EDGES),
     ("loss/path.h", "+ 0.5 * p->curve * y * y + log_length", "+ log_length", EDGES),
     ("loss/path.h", "arch, clear, turn * (1.0 + 1e-9), edges)", "arch, 0.0, 0.0, edges)", EDGES),
     ("loss/pieces.h", "return 0.5 * fa_log1p_plain_v(-4.0 * most * side * side) - 2e-15;", "return 0.0;",
