@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
@@ -102,7 +103,8 @@ def calibrate(
         raise TypeError(
             f"build must be a function of one number that returns a job, as fastacct.Gaussian, not {build!r}"
         )
-    name, target, read = _readout(asked, accountant, {"neighbors": neighbors, "threads": threads})
+    options: CurveOptions = {"neighbors": neighbors, "threads": threads}
+    name, target, read = _readout(asked, accountant, options)
     seen: dict[float, float] = {}
 
     @cache
@@ -122,6 +124,11 @@ def calibrate(
     ends, start = None if bracket is None else _as_bracket(bracket), None
     if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
         goal = _Goal(target, as_number("delta", delta))
+        if target == 0.0 < goal.delta:
+            with suppress(ValueError):  # said in words where epsilon is asked
+                at_zero = boundary(lambda x: excess(_at_zero(build(x), options), goal.delta), ends, "epsilon = 0")
+                if level(at_zero) <= 0.0:
+                    return at_zero
         start = _nearby(lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
     return boundary(level, ends, f"{name} <= {target!r}", hint, start)
 
@@ -179,6 +186,11 @@ def _nearby(
         return boundary(level, ends, "", width=4e-3)  # that of a coarse grid may be as far off
     except (TypeError, ValueError):  # said in words where it is asked again
         return None
+
+
+def _at_zero(job: Any, options: CurveOptions) -> float:
+    """Delta at epsilon = 0: of an epsilon that is to be 0 a search learns nothing but whether it is."""
+    return float(answer("delta", job, 0.0, **options, only_upper=True).upper)
 
 
 def _as_law(law: object) -> ErrorLaw:

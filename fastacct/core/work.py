@@ -23,12 +23,14 @@ _HERE = _Here()
 
 @contextmanager
 def counted() -> Iterator[Done]:
-    """What this thread does from here on, until the end."""
-    before, _HERE.done = _HERE.done, {}
+    """What this thread does from here on, until the end; it counts for who counts around it, too."""
+    before, done = _HERE.done, Done()
+    _HERE.done = done
     try:
-        yield _HERE.done
+        yield done
     finally:
         _HERE.done = before
+        note(done)
 
 
 def note(done: Done) -> None:

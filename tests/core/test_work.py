@@ -22,7 +22,7 @@ def sampled():
     return fa.Process(fa.Laplace(2.0).poisson(0.1) * 50)
 
 
-def test_nobody_counts_where_nobody_asks_to():
+def test_work_counts_for_all_who_count_around_it():
     work.note({"a": 1.0})
     with work.counted() as outer:
         work.note({"a": 1.0})
@@ -30,7 +30,7 @@ def test_nobody_counts_where_nobody_asks_to():
             work.note({"b": 2.0})
         work.note({"a": 1.0})
     work.note({"c": 4.0})
-    assert (outer, inner) == ({"a": 1.0}, {"b": 2.0})
+    assert (outer, inner) == ({"a": 1.0, "b": 2.0}, {"b": 2.0})
 
 
 def test_a_line_counts_though_its_answer_is_kept():
