@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
+from fastacct.core.work import kept, spend
 from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
 from fastacct.losses.mixture import Mixture, MixturePair, lift
@@ -37,6 +38,7 @@ def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
     a = orders - 1.0
     finite = np.isfinite(log_mass)
     log_mass, loss = log_mass[finite], loss[finite]
+    spend(10.0 * a.size * loss.size)
     largest, mass = float(loss.max()), np.exp(log_mass)
     top = np.where(a > 0.0, a * largest, 0.0)
     is_near, value = top < 1.0, np.empty(a.shape)
@@ -111,7 +113,7 @@ def of_mixture(mixture: Mixture, orders: Cells, relation: Relation) -> Cells:
     return np.asarray(np.maximum.reduce(found)).reshape(orders.shape)
 
 
-@lru_cache(maxsize=256)
+@kept(256)
 def _of_direction(mixture: Mixture, direction: Direction, orders: bytes) -> Cells:
     """One direction, kept: other counts and relations of a mechanism begin with the same orders."""
     return mixture_divergences(mixture, np.frombuffer(orders), is_add=direction == "add")
