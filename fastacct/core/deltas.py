@@ -241,8 +241,8 @@ def _end(
         return sign * excess(float(end.min() if side else end.max()), target)
 
     def width() -> float:
-        """Of seconds each, or of several in all, not so near."""
-        return WIDTH if max(works) <= 1e9 else 1e-5 if sum(works) <= 4e9 else 1e-4
+        """Where each takes seconds, or all of them several, not so near."""
+        return (WIDTH, 1e-5, 1e-4)[(max(works) > 1e9) + (sum(works) > 4e9)]
 
     at_start = exceeds(np.array(start), (side,), all_steps)[0]
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])

@@ -81,6 +81,7 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         return of_mixture(pair.mixture, orders, relation)
     if (pieces := pieces_of(pair)) is not None:
         a = orders.ravel() - 1.0
+        spend(a.size * (1e4 + 300.0 * len(pieces.panels) + 60.0 * len(pieces.table.points)))
         asked = DIRECTIONS[relation][: 1 if pieces.is_mirrored else 2]
         rows = [data_moments(pieces, a, is_add=direction == "add")[1] for direction in asked]
         bounds = np.asarray(np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)).reshape(orders.shape)

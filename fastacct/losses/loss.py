@@ -180,12 +180,6 @@ class Bracket(Record):
     is_apart: bool = field(default=False, kw_only=True)
     """Whether the two differ by more than rounding, so that no finer evaluation brings the bounds together."""
 
-    @property
-    def is_zero(self) -> bool:
-        """Whether every loss is 0, exactly."""
-        one = self.upper.as_atoms()
-        return one is not None and not (one.infinite or one.slack or one.loss.any() or one.loss_error.any())
-
 
 class Part(Bracket):
     """Losses of one direction, and how often they occur."""
@@ -234,8 +228,8 @@ class Pair:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing is released: both sides are a loss of 0 alone."""
-        return self is NOTHING or (type(self) is Pair and all(one.is_zero for one in (self.remove, self.add)))
+        """Whether nothing is released."""
+        return self is NOTHING
 
     @property
     def is_mirrored(self) -> bool:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.record import Record
-from fastacct.core.work import spend
 from fastacct.losses.loss import Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
@@ -250,7 +249,6 @@ def data_moments(pieces: Pieces, s: Cells, *, is_add: bool) -> Cells:
         return _of_lattice(pieces, s, infinite, is_add)
     rows, off = np.empty((s.size, 6)), np.array([0.5 * (lost[0] + lost[1]), 0.5 * (lost[1] - lost[0]), pieces.missing])
     data, orders = columns([(pieces, 1.0)]), np.ascontiguousarray(s, dtype=np.float64)
-    spend(s.size * (1e4 + 5.0 * len(pieces.atoms) + 300.0 * len(pieces.panels) + 60.0 * len(pieces.table.points)))
     for i in range(s.size):  # one by one: nodes that are kept for the next one would decide its last bits
         _kernels.data_moments(data, is_add, off, orders[i : i + 1], rows[i : i + 1])
     return rows.T.copy()

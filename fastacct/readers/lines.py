@@ -118,12 +118,16 @@ def _largest(deltas: _Deltas, fpr: float) -> float:
 
 
 def _is_all(deltas: _Deltas, first: _Search, search: _Search, *, is_known: bool) -> bool:
-    """Whether nothing is below what a first search has found; where it is not, all readers are asked next to that."""
+    """Whether there is nothing below what a first search has found, or no time for it; else all readers are asked next
+    to that."""
     if is_known and deltas.is_tight:
         return True
     if not deltas.by_line((abs(first.lowest),))[1]:
         search.deltas_at = deltas.off_line
-    search.ask([first.lowest])
+    if search.left > 0.5:
+        search.ask([first.lowest])
+    if search.left <= 0.5:
+        return True  # there is no time for more
     if is_known and search.odds(first.lowest) >= (1.0 - _GOOD) * first.odds(first.lowest):
         return True  # divergences of its mechanisms say no more than their losses
     search.ask([0.98 * first.lowest, 1.02 * first.lowest])

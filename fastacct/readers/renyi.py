@@ -62,9 +62,7 @@ class Renyi:
         self, cell: Cell, relation: Relation, delta_of: DeltaOf | None, orders: Cells | None, conversion: str
     ) -> None:
         self._cell, self._orders, self._conversion = cell, orders, conversion
-        self._divergence = kept(1024)(
-            lambda orders: cell_divergence(cell, np.frombuffer(orders), relation, delta_of)
-        )
+        self._divergence = kept(1024)(lambda orders: cell_divergence(cell, np.frombuffer(orders), relation, delta_of))
         self.pure_epsilon = cell_pure_epsilon(cell, relation)
         """Sum of pure guarantees, inf where one is missing."""
         self.best_order = math.nan
