@@ -60,7 +60,7 @@ def kept(most: int | None) -> Callable[[Callable[_Asked, _Answer]], Callable[_As
 
         @wraps(ask)
         def found(*given: _Asked.args, **named: _Asked.kwargs) -> _Answer:
-            answer, done = known(*given, **named)
+            answer, done = known(*given, **named)  # type: ignore[arg-type]  # all are hashable
             note(done)
             return answer
 

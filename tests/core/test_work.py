@@ -25,7 +25,7 @@ def sampled():
     return fa.Process(fa.Laplace(2.0).poisson(0.1) * 50)
 
 
-def test_work_counts_for_all_who_count_around_it():
+def test_nobody_counts_where_nobody_asks_to():
     work.note({"a": 1.0})
     with work.counted() as outer:
         work.note({"a": 1.0})
