@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
+from fastacct.core.work import kept, spend
 from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
@@ -32,6 +33,7 @@ def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
     a = orders - 1.0
     finite = np.isfinite(log_mass)
     log_mass, loss = log_mass[finite], loss[finite]
+    spend(10.0 * a.size * loss.size)
     largest, mass = float(loss.max()), np.exp(log_mass)
     top = np.where(a > 0.0, a * largest, 0.0)
     is_near, value = top < 1.0, np.empty(a.shape)
@@ -69,6 +71,7 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         return of_mixture(pair.mixture, orders, relation)
     if (pieces := pieces_of(pair)) is not None:
         a = orders.ravel() - 1.0
+        spend(a.size * (1e4 + 300.0 * len(pieces.panels) + 60.0 * len(pieces.table.points)))
         asked = DIRECTIONS[relation][: 1 if pieces.is_mirrored else 2]
         rows = [data_moments(pieces, a, is_add=direction == "add")[1] for direction in asked]
         bounds = np.asarray(np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)).reshape(orders.shape)
@@ -101,7 +104,7 @@ def of_mixture(mixture: Mixture, orders: Cells, relation: Relation) -> Cells:
     return np.asarray(np.maximum.reduce(found)).reshape(orders.shape)
 
 
-@lru_cache(maxsize=256)
+@kept(256)
 def _of_direction(mixture: Mixture, direction: Direction, orders: bytes) -> Cells:
     """One direction, kept: other counts and relations of a mechanism begin with the same orders."""
     return mixture_divergences(mixture, np.frombuffer(orders), is_add=direction == "add")

@@ -168,6 +168,9 @@ def sections_of(n: Numbers) -> Iterator[Section]:
         rows = tuple((change, at_most(e), percent(tpr)) for change, (e, tpr) in n["what_if"].items())
         told = "For comparison: what the numbers would be under other circumstances."
         yield Section("What would change it", (told,), ("change", "ε at most", ATTACK), rows)
+    elif n.get("is_dear"):
+        told = "Left out: groups, the same once more, and other circumstances. Numbers of this job take too long."
+        yield Section("What would change it", (told,))
     yield Section("What is guaranteed", tuple(_guaranteed(n)))
     if n["epsilon_at"]:
         told = "Every row is true. Which one is quoted is a choice: a smaller δ goes with a larger ε."

@@ -27,6 +27,7 @@ from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import PADDING, at_least
+from fastacct.core.work import spend
 from fastacct.losses.loss import Apart, Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import DataPair, Pieces, log_sample, pieces_of, sample_rounding
 
@@ -126,6 +127,7 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
     holds; the sample never has more than the mechanism, `whole`.
     """
     whole_orders = np.arange(2, _LAST_ORDER + 1)
+    spend(1e8)
     scaled = _at_whole_orders(divergence(whole_orders.astype(np.float64)).tobytes(), rate)
     nearest = np.minimum(orders, _LAST_ORDER)
     low, high = np.floor(nearest).astype(int), np.ceil(nearest).astype(int)

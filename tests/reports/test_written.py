@@ -381,3 +381,24 @@ def test_numbers_in_words_are_rounded_up_and_not_by_much(number):
     for one in shown:
         assert number * (1 - 1e-12) <= one <= 1.01 * number
     assert number * 1e4 <= float(at_most(number * 1e4).replace(",", "")) <= max(1.01 * number * 1e4, number * 1e4 + 1.0)
+
+
+def test_a_report_of_numbers_that_take_long_has_those_of_the_job_alone_and_says_so(monkeypatch):
+    whole = fa.report(fa.Laplace(5.0) * 3, delta=1e-5)
+
+    class Dear:
+        def __enter__(self):
+            return {"seconds": 3e9}
+
+        def __exit__(self, *_):
+            return None
+
+    monkeypatch.setattr("fastacct.reports.numbers.counted", Dear)
+    short = fa.report(fa.Laplace(5.0) * 3, delta=1e-5)
+    assert short.numbers["what_if"] == short.numbers["groups"] == {}
+    assert whole.numbers["what_if"]
+    assert whole.numbers["groups"]
+    assert short.numbers["epsilon"] == whole.numbers["epsilon"]
+    assert short.numbers["tpr_at_fpr"] == whole.numbers["tpr_at_fpr"]
+    assert "take too long" in str(short)
+    assert "take too long" not in str(whole)

@@ -8,6 +8,10 @@ MUTANTS = (
     # file in fastacct/, text, text without the rule, test: "verbs/jit test_a" is in tests/verbs/test_jit.py, begins so
     ("accountants/run.py", "math.ceil(wanted * of_all / batch)", "math.floor(wanted * of_all / batch)",
      "accountants/run test_batches_and_epochs"),
+    ("reports/numbers.py", "is_dear = sum(done.values()) > 2e9", "is_dear = False",
+     "reports/written test_a_report_of_numbers_that_take_long"),
+    ("calibrate.py", "if target == 0.0:", "if False:",
+     "verbs/calibrate test_an_epsilon_that_is_to_be_0"),
     ("reports/numbers.py", "right / (right + wrong) * (1.0 + 1e-12)", "0.9 * right / (right + wrong)",
      "reports/written test_numbers_of_a_report"),
     ("ledger/state.py", "{_REPLACED: True} if value.is_replaced else {}", "{}",

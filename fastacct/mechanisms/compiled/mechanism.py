@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import fields_of
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
+from fastacct.core.work import kept, spend
 from fastacct.losses.loss import Answers, Pair
 from fastacct.losses.pieces import DataPair, Pieces
 from fastacct.mechanisms.algebra import Mechanism
@@ -163,7 +163,7 @@ class CompiledPair(DataPair):
         return CompiledPair(self.made, rate, sample(Pair(self.remove, self.add), rate)) if self.rate == 1.0 else None
 
 
-@lru_cache(maxsize=64)
+@kept(64)
 def _log_moments(made: Compiled, way: bool, at: bytes) -> tuple[Cells, Cells]:
     """log E_P exp((order - 1) loss) / (order - 1), and ten times the difference of the rules; kept, since a search asks
     for the same whole orders five times in each direction."""
@@ -171,6 +171,7 @@ def _log_moments(made: Compiled, way: bool, at: bytes) -> tuple[Cells, Cells]:
     every = max(1, made.panels // _COARSE)
     edges = np.unique(np.concatenate([made.table.edges[::every], made.table.edges[-1:], made.breakpoints]))
     half, a, sums = 0.5 * (edges[1:] - edges[:-1]), (orders - 1.0)[..., None], []
+    spend(500.0 * orders.size * half.size)
     for size in (6, 10):
         _, log_p, log_q, loss, _ = (values.ravel() for values in at_nodes(made, edges, size))
         log_p, loss = (log_q, -loss) if way else (log_p, loss)
