@@ -1,14 +1,15 @@
 """Rules of the package, and the test that must notice when one is taken out: python -m tests.take_out runs them.
 
 Each row is one rule: a file, a piece of its text and what stands there without the rule, and a test.  Here are the
-rooms core, losses, samplers, mechanisms and readers; outer_mutants.py has all others.
+rooms core, losses, samplers, mechanisms and readers; outer_mutants.py and trainer_mutants.py have all others.
 """
 
-from tests import outer_mutants
+from tests import outer_mutants, trainer_mutants
 
 # fmt: off
 MUTANTS = (
     *outer_mutants.MUTANTS,
+    *trainer_mutants.MUTANTS,
     # file in fastacct/, text, text without the rule, test: "verbs/jit test_a" is in tests/verbs/test_jit.py, begins so
     ("mechanisms/samplers.py", "noise = self.noise / far", "noise = self.noise / np.sqrt(far)",
      "mechanisms/batches test_a_record_added_or_removed"),
