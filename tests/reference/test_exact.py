@@ -133,6 +133,13 @@ def test_epsilon_inverts_the_closed_forms() -> None:
     assert exact_epsilon(2, 1, 9, "1e-5") == reference.gaussian_epsilon("1.5", "1e-5", digits=30)
 
 
+@pytest.mark.parametrize(("steps", "direction"), [(1, "remove"), (1, "add"), (2, "remove")])
+def test_epsilon_of_few_steps_inverts_delta_to_few_digits(steps: int, direction: str) -> None:
+    found = exact_epsilon(1.0, 0.1, steps, 1e-3, direction=direction, digits=5)
+    again = exact_delta(1.0, 0.1, steps, found, direction=direction, digits=5)
+    assert relative_error(again, 1e-3) < 1e-4
+
+
 # --- edges -----------------------------------------------------------------------------------------------------------
 
 
