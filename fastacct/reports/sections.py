@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import fastacct
+import fastacct.mechanisms as library
 from fastacct.core.relations import RELATIONS
 from fastacct.core.rounding import digits_down
 from fastacct.reports.assumed import ATTACK, WEAK, Section, assumed, unit_of
@@ -205,7 +205,7 @@ def _as_code(n: Numbers) -> str:
     parts = [re.sub(r"(?<!\w)(?=[A-Z]\w*\()", "fastacct.", mechanism) for _, mechanism in n["job"]]
     counts = [count.replace(",", "") for count, _ in n["job"]]
     code = " + ".join(one + f" * {count}" * (count != "1") for one, count in zip(parts, counts, strict=True))
-    is_known = all(hasattr(fastacct, name) for name in re.findall(r"fastacct\.(\w+)", code))
+    is_known = all(name in dir(library) for name in re.findall(r"fastacct\.(\w+)", code))
     is_plain = len(code) <= 400 and "__" not in code and re.fullmatch(r"[\w.,:=+*(){}\[\]' -]*", code)
     return code if is_known and is_plain else ""
 
