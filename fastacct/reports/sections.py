@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import fastacct.mechanisms as library
 from fastacct.core.relations import RELATIONS
 from fastacct.core.rounding import digits_down
+from fastacct.mechanisms import __all__ as _mechanisms
 from fastacct.reports.assumed import ATTACK, WEAK, Section, assumed, unit_of
 from fastacct.reports.numbers import KNOWN, ONE_SIZE, REPLACED, Numbers, mechanism_in_words
 from fastacct.reports.shown import at_most, of_100, percent, power, three_down
@@ -209,7 +209,7 @@ def _as_code(n: Numbers) -> str:
     parts = [re.sub(r"(?<!\w)(?=[A-Z]\w*\()", "fastacct.", mechanism) for _, mechanism in n["job"]]
     counts = [count.replace(",", "") for count, _ in n["job"]]
     code = " + ".join(one + f" * {count}" * (count != "1") for one, count in zip(parts, counts, strict=True))
-    is_known = all(name in dir(library) for name in re.findall(r"fastacct\.(\w+)", code))
+    is_known = set(_mechanisms).issuperset(re.findall(r"fastacct\.(\w+)", code))
     is_plain = len(code) <= 400 and "__" not in code and re.fullmatch(r"[\w.,:=+*(){}\[\]' -]*", code)
     return code if is_known and is_plain else ""
 
