@@ -174,7 +174,7 @@ def test_plain_words_say_the_conditions_and_what_people_with_several_records_hav
     plain = " ".join(found.part("In plain words").sentences)
     assert "one of the 50,000 rows" in plain
     assert f"with 5 records, on average at most {math.ceil(1000 * found.numbers['groups'][5][1]) / 10:g}" in plain
-    assert "This report does not check them" in plain
+    assert "This report does not check it" in plain
     assert len(found.part("What is assumed").rows) == 8
 
 
