@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from fastacct.core.kept import cached
 from fastacct.core.record import Record
 
 if TYPE_CHECKING:
-    from fastacct.core.bounds import Found
     from fastacct.core.relations import Direction
 
 Index = NDArray[np.intp]
@@ -155,16 +154,6 @@ class Atoms(Loss):
         return self.loss, self.mass
 
 
-class Answers(Protocol):
-    """What is known of one direction of a job."""
-
-    def delta(self, epsilon: float) -> Found:
-        """Bounds of delta."""
-
-    def epsilon(self, delta: float) -> Found:
-        """Bounds of the smallest epsilon >= 0 with this delta."""
-
-
 class Bracket(Record):
     """Distributions that bound the one of a direction: the delta of `upper` is never below it, that of `lower` never
     above it, at any epsilon."""
@@ -198,10 +187,6 @@ class Pair:
 
     def moments(self, s: Cells, *, is_add: bool) -> Cells | None:
         """Bounds of K(s) = log E_P exp(s L), of K' and of K'', in rows, where this pair has some of its own."""
-        return None
-
-    def one_release(self, direction: Direction) -> Answers | None:
-        """What answers of one release, where this pair has a reader of its own for it."""
         return None
 
     def side(self, direction: Direction) -> Bracket:

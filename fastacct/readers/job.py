@@ -107,7 +107,7 @@ def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.
 
 
 def bound_only(upper: Cells, quantity: Quantity) -> Reading:
-    """Upper bounds of which nothing is known from below, as of a job that is analysed by a pair that is not its own."""
+    """Upper bounds, without lower ones: of a job that is analysed by a pair that is not its own there are none."""
     lower = np.full(np.shape(upper), BOTTOM[WHAT[quantity]])
     return Reading(lower, upper, status_of_answer(quantity, lower, upper))
 

@@ -298,7 +298,7 @@ MUTANTS = (
      "core/work test_a_delta_counts"),
     ("readers/smoothed.py", "note({(self, *key): 50.0 * (4.0 + len(self._sides[number])) * found.points})", "pass",
      "core/work test_a_finite_sum_counts"),
-    ("readers/cell.py", "pair.side(self._direction).lower.reached()", "pair.side(self._direction).upper.reached()",
+    ("readers/cell.py", "pair.side(way).lower.reached()", "pair.side(way).upper.reached()",
      "readers/cell test_a_loss_that_is_surely"),
     ("readers/cell.py", "if all(pair.is_mirrored for pair, _ in self.pairs):",
      "if any(pair.is_mirrored for pair, _ in self.pairs):", "readers/cell test_losses_that_are_the_same"),

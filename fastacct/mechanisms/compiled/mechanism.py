@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from fastacct.core.bounds import Answers
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import fields_of
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.work import kept, spend
-from fastacct.losses.loss import Answers, Pair
+from fastacct.losses.loss import Pair
 from fastacct.losses.pieces import DataPair, Pieces
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled
