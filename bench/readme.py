@@ -30,6 +30,8 @@ EPOCHS = np.geomspace(1.0, 100.0, 25)
 
 
 TRAINING = fa.Gaussian(1.0).poisson(0.01) * 1000
+STATISTICS, MODEL = fa.Laplace(20.0) * 5, fa.Gaussian(1.1).poisson(256 / 60_000) * 14_000
+PIPELINE = {"statistics": STATISTICS, "training": MODEL, "both": STATISTICS + MODEL}
 RELEASES = {"histogram": fa.Laplace(4.0), "training": TRAINING, "again": TRAINING, "a mean": fa.Gaussian(20.0)}
 
 
@@ -102,6 +104,7 @@ def main() -> int:
     plans = fa.plan(records=50_000, epsilon=3.0, delta=1e-6, batch_size=SIZES, epochs=EPOCHS)
     drawn = {"delta": fa.plot.hockey_stick(), "batches": fa.plot.batches()}
     drawn["budget"] = fa.plot.budget(RELEASES, epsilon=2.5, delta=1e-5)
+    drawn["curves"] = fa.plot.privacy_curves(PIPELINE)
     kinds = {"Laplace": fa.Laplace, "Gaussian": fa.Gaussian}
     counts = [1, 2, 3, 5, 7, 10, 20, 30, 50, 100, 300, 1000]
     drawn["releases"] = fa.plot.noise_for_releases(kinds, releases=counts, epsilon=1.0, delta=1e-6)

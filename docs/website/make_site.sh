@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.."
 place=.venv-site
 if [ ! -e "$place/.ready" ] || [ pyproject.toml -nt "$place/.ready" ]; then
 	[ -d "$place" ] || "$1" -m venv "$place"
+	[ -z "${CONSTRAINTS:-}" ] || { grep -vE '^(attrs|mpmath)==' "$CONSTRAINTS" >"$place/pins" && export PIP_CONSTRAINT="$PWD/$place/pins"; }
 	"$place/bin/python" -m pip install --quiet --upgrade pip
 	"$place/bin/python" -m pip install --quiet "$(grep ^torch== constraints.txt)" # the CPU build
 	"$place/bin/python" docs/website/requirements.py | xargs "$place/bin/python" -m pip install --quiet

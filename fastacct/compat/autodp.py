@@ -47,16 +47,16 @@ class _OneWay(str):
         return super().__ne__(other)
 
 
-class _OneWayEpsilon(float):
-    """Epsilon of one direction, which autodp's `Composition` would multiply, and call that of both."""
+class _Epsilon(float):
+    """Epsilon of another relation, which autodp's `Composition` would multiply, and call that of "add_remove"."""
 
     __slots__ = ()
     __array_ufunc__ = None
 
     def __rmul__(self, other: object) -> float:
         raise ValueError(
-            "Composition calls divergences of one direction those of both: compose the job, such as "
-            "FastMechanism(job * 2, 'remove'), or wrap the jobs with neighbors='add_remove'"
+            "Composition calls divergences of one direction, and of replaced records, those of 'add_remove': compose "
+            "the job, such as FastMechanism(job * 2, 'replace_one'), or wrap the jobs with neighbors='add_remove'"
         )
 
     __mul__ = __rmul__
@@ -104,8 +104,8 @@ class FastMechanism(autodp_core.Mechanism):  # type: ignore[misc]
         # What autodp converts between these is not certified: the job itself answers.
         self.RenyiDP, self.approxDP, self.approx_delta = self._divergence, self._epsilon, self._delta
         self.fDP, self.eps_pureDP = self._false_negatives, self._epsilon(0.0)
-        if is_one_way:
-            self.eps_pureDP = _OneWayEpsilon(self.eps_pureDP)
+        if neighbors != "add_remove":
+            self.eps_pureDP = _Epsilon(self.eps_pureDP)
         self.updated = True
 
     def _epsilon(self, delta: Any, estimated_eps: Any = None) -> Any:

@@ -36,22 +36,36 @@ def proved(live: Seen, neighbors: object) -> LoaderGuide:
     if not guide.neighbors:
         raise ValueError(f"loader {live.name}: {guide.call}")
     if live.is_guessed:
-        raise ValueError(f"loader {live.name}: {guide.notes[0]} Batches that are known have no amplification")
+        refuse_known(live)
     if relation not in guide.neighbors and not (relation in ("add", "remove") and "add_remove" in guide.neighbors):
         refusal = refuse(live.name, relation, guide.neighbors)  # type: ignore[arg-type]
         private = "; is it given to Opacus' make_private? Give the loader that this returns" * (live.loader == TORCH)
         raise ValueError(f"{refusal}{private}")
-    if live.notes and not live.is_pass:
-        _warn_of_seed(live.notes[0])
+    refuse_known(live)
     return guide
 
 
-def _warn_of_seed(note: str) -> None:
-    """Warn where a sample is drawn from a seed that somebody may know: what is proved of samples is for secret ones."""
+def refuse_known(live: Seen) -> None:
+    """Warn where a sample is drawn from a seed that somebody may know: what is proved of samples is for secret ones.
+
+    Raises
+    ------
+    ValueError
+        Where everybody knows it.
+    """
+    if live.is_pass or not live.notes:
+        return
+    if live.is_guessed:
+        raise ValueError(f"loader {live.name}: {live.notes[0]} Batches that are known have no amplification")
+    cure = (
+        "Leave it to the system, rng=numpy.random.default_rng(); in DPKerasConfig take seed=secrets.randbits(63)"
+        if live.loader.startswith("jax_privacy")
+        else "Give what draws the batches a generator of its own, on the CPU, secret = torch.Generator(); "
+        "secret.seed(): DPDataLoader.from_data_loader(loader, generator=secret), or DataLoader(..., generator=secret) "
+        "for make_private"
+    )
     warnings.warn(
-        f"the batches may be known. {note} No amplification holds for them. Give what draws the batches a generator of "
-        "its own, on the CPU, secret = torch.Generator(); secret.seed(): DPDataLoader.from_data_loader(loader, "
-        "generator=secret), or DataLoader(..., generator=secret) for make_private",
+        f"the batches may be known. {live.notes[0]} No amplification holds for them. {cure}",
         stacklevel=1,  # one place of all callers, so that it is said once
     )
 

@@ -28,7 +28,7 @@ _SAMPLERS: Final = (_SEQUENTIAL, _SUBSET, _WEIGHTED, _SEEDABLE, "torch.utils.dat
 def dataloader(loader: Foreign) -> Seen:
     """A loader of PyTorch, or Opacus' own."""
     if loader.batch_sampler is None:
-        raise refusal(loader, "batch_size=None leaves batches to the data set, and what a record is")
+        raise refusal(loader, "batch_size=None leaves batches to the data set, and what a record is", is_unknown=True)
     return _batches(loader.batch_sampler, loader)
 
 
@@ -70,7 +70,7 @@ def _sampler(sampler: Foreign, size: int, drops: bool) -> Seen:
     if kind == _WEIGHTED:
         return Seen("", TORCH, {"weighted": True}, {}, 0)
     if kind not in _SAMPLERS:
-        raise refusal(sampler, "a stream has an order of its own" if kind == _STREAM else "")
+        raise refusal(sampler, "a stream has an order of its own" if kind == _STREAM else "", is_unknown=True)
     records, notes = len(sampler.data_source), _notes(sampler)
     if sampler.replacement:
         most = -(-(2**32) // records)  # of 32 bits modulo the records
@@ -131,7 +131,7 @@ def _refuse_empty(loader: Foreign, batches: Foreign) -> None:
     try:
         length = len(batches)
     except TypeError:
-        raise refusal(loader, "its data set has no length") from None
+        raise refusal(loader, "its data set has no length", is_unknown=True) from None
     if length == 0:
         left = f"batch_size = {batches.batch_size!r} with drop_last = {batches.drop_last!r} leaves no batch"
         raise refusal(loader, f"{left} of {len(loader.dataset)} records")

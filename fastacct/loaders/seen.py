@@ -94,8 +94,16 @@ def name_of(thing: object) -> str:
     return f"{module}.{name}" if held is kind and not is_changed else ""
 
 
-def refusal(thing: object, why: str = "") -> ValueError:
-    """The error for what is not known, with what to say instead."""
+class UnknownLoaderError(ValueError):
+    """A loader of which nothing is known, not even that it draws otherwise than one may say."""
+
+
+def refusal(thing: object, why: str = "", *, is_unknown: bool = False) -> ValueError:
+    """The error for what is not known, or known and not proved, with what to say instead.
+
+    Without a reason the class is not known.
+    """
+    kind = UnknownLoaderError if is_unknown or not why else ValueError
     mine, *parents = (f"{one.__module__}.{one.__qualname__}" for one in type(thing).__mro__)
     parent = next((name for name in parents if name.startswith(_HOMES)), mine if mine.startswith(_HOMES) else "")
     why = why or next((_BESIDE[name] for name in (mine, *parents) if name in _BESIDE), "")
@@ -103,7 +111,7 @@ def refusal(thing: object, why: str = "") -> ValueError:
         why = 'a data set of tf.data does not tell: fa.loader_guide("tf.data", shuffle=, buffer_size=, records=)'
     if not why and parent:
         why = "only loaders of its library are known, not classes made of them, nor objects whose methods were changed"
-    return ValueError(f"loader: nothing is known of {mine}{': ' + why if why else ''}; {_INSTEAD}")
+    return kind(f"loader: nothing is known of {mine}{': ' + why if why else ''}; {_INSTEAD}")
 
 
 def shuffled(settings: dict[str, bool | int], records: int, size: int, notes: tuple[str, ...] = ()) -> Seen:

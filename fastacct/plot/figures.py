@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -167,8 +168,11 @@ def styled(
 
 
 def wrapped(name: str, letters: int) -> str:
-    """A name in lines of so many letters, broken at spaces."""
-    return textwrap.fill(name, letters, break_long_words=False)
+    """A name in lines of so many letters, broken at spaces where terms end, and long code at brackets."""
+    terms = re.sub(r" (?=[+*] )|(?<= \*) ", "\xa0", name)
+    long = re.sub(r"(?<=[({])(?=[^({]\S{23})", "\x01 ", terms)
+    lines = textwrap.fill(long, letters, break_long_words=False)
+    return re.sub(r"\x01 ?", "", lines).replace("\xa0", " ")
 
 
 def spread(notes: Sequence[Text]) -> None:

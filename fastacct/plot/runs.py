@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -60,6 +61,8 @@ _SEEN: Final = 1.003
 """Times the logarithm of an upper bound: a shade to a lower bound beyond it can be seen."""
 _LETTERS: Final = 28
 """In a line of the legend of privacy curves."""
+_HATCHES: Final = ("//", "\\\\", "..", "||", "--")
+"""Of the shades of several jobs, which may lie on each other."""
 
 
 def privacy_curves(
@@ -73,7 +76,7 @@ def privacy_curves(
     """Draw delta over epsilon: one colour per job, adding a record dashed, the certified interval shaded.
 
     **Guarantee.** The lines are the certified upper bounds.  A shade reaches down to the lower bounds: the true delta
-    is in it.  It is seen only where the two differ, and explained in the legend then.
+    is in it.  It is seen only where the two differ, and the legend names it then; of several jobs each is hatched.
 
     Parameters
     ----------
@@ -115,23 +118,32 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
     axis = panel(width=WIDE)
     bounds = [np.stack([one.log_delta_lower, one.log_delta_upper]) / math.log(10.0) for one in curves]
     last = max(float(one.epsilon[-1]) for one in curves)
+    shaded = {name for (name, _), (lower, upper) in zip(labelled, bounds, strict=True) if np.any(lower < _SEEN * upper)}
+    shades = dict(zip([name for name in names if name in shaded], cycle(_HATCHES if len(names) > 1 else ("",))))
     ends = {float(upper[np.isfinite(upper)].min(initial=0.0)): upper[-2:] for _, upper in bounds}
     floor = min(-1.0, max((low for low, (x, y) in ends.items() if y < x), default=min(ends)))
     for (name, one), both in zip(labelled, bounds, strict=True):
         lower, upper = np.clip(both, 2 * floor, 0.0)
         more = int(upper[-1] > _LEVEL * floor)  # delta does not grow; along the lower edge there is nothing to see
         x, y = (np.append(one, [end] * more) for one, end in ((one.epsilon, last), (upper, upper[-1])))
-        axis.fill_between(one.epsilon, lower, upper, color=color[name], alpha=0.2, linewidth=0)
+        look: _Keywords = {"color": color[name], "alpha": 0.2, "linewidth": 0, "hatch": shades.get(name)}
+        axis.fill_between(one.epsilon, lower, upper, **look)
         axis.plot(x, y, _DASHES[one.neighbors], color=color[name], linewidth=1.6)
-    entries = [(wrapped(name, _LETTERS), "-", own) for name, own in color.items()]
+    alike = {
+        name
+        for name in names
+        if _is_one_line([both[1] for (own, _), both in zip(labelled, bounds, strict=True) if own == name])
+    }
+    entries = [(wrapped(name + ", both ways" * (name in alike), _LETTERS), "-", own) for name, own in color.items()]
     relations = [*dict.fromkeys(one.neighbors for one in curves)]
     if len(relations) > 1:
         entries += [(RELATIONS[way], _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in relations]
     for label, dash, own in entries:
         axis.plot([], [], dash, color=own, linewidth=1.6, label=label)
-    if any(np.any(lower < _SEEN * upper) for lower, upper in bounds):
+    for name, hatch in shades.items():
+        told = "down to the lower bound" + f" of {name}" * (len(names) > 1)
         axis.fill_between(
-            [], [], [], color="black", alpha=0.2, linewidth=0, label="shaded, in its colour:\ndown to the lower bound"
+            [], [], [], color=color[name], alpha=0.2, linewidth=0, hatch=hatch, label=wrapped(told, _LETTERS)
         )
     axis.set(xlim=(0.0, last), ylim=(floor, 0.0))
     name_axes(axis, "epsilon", "delta")
@@ -140,8 +152,13 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
     axis.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axis.yaxis.set_major_formatter(lambda value, _: f"$10^{{{value:.0f}}}$" if value else "1")
     figure = finished(axis, "Certified privacy curves" + (f", {RELATIONS[relations[0]]}" * (len(relations) == 1)))
-    legend(figure, len(entries))
+    legend(figure, len(entries) + len(shades))
     return figure
+
+
+def _is_one_line(upper: list[Cells]) -> bool:
+    """Whether several curves cannot be told apart."""
+    return len(upper) > 1 and all(np.allclose(one, upper[0], rtol=_SEEN - 1.0) for one in upper)
 
 
 def epsilon_over_epochs(

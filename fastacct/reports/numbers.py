@@ -125,7 +125,7 @@ def _changes(
     elif run and run.get("sampling", "poisson") == "poisson" and (passes := [*_passes(run)]):
         changes[SHUFFLED] = (lambda: sum(passes[1:], passes[0])), "zero_out"
     if not run:
-        changes["the same once more"] = (lambda: job * 2), relation
+        changes["the whole job done twice"] = (lambda: job * 2), relation
     if job != job.unsampled():
         changes[KNOWN] = job.unsampled, relation
     if relation != "replace_one":

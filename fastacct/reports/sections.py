@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from fastacct.core.relations import RELATIONS
 from fastacct.core.rounding import digits_down
+from fastacct.mechanisms import __all__ as _mechanisms
 from fastacct.reports.assumed import ATTACK, WEAK, Section, assumed, unit_of
 from fastacct.reports.numbers import KNOWN, ONE_SIZE, REPLACED, Numbers, mechanism_in_words
 from fastacct.reports.shown import at_most, of_100, percent, power, three_down
@@ -178,15 +180,17 @@ def sections_of(n: Numbers) -> Iterator[Section]:
 def mechanisms(n: Numbers) -> Iterator[str]:
     """What computed the numbers, and from what."""
     yield f"Computed by the software fastacct {n['fastacct_version']} ({ADDRESS}), from what was run:"
-    yield from (f"{count} times {mechanism}" for count, mechanism in n["job"])
+    yield from (f"{'once' if count == '1' else count + ' times'} {mechanism}" for count, mechanism in n["job"])
 
 
 def _again(n: Numbers) -> Iterator[str]:
     """How a reader checks the number."""
-    yield (
-        f"To compute it again: fastacct.epsilon(job, delta={n['delta']!r}, neighbors={n['neighbors']!r}) in Python, "
-        f"where job adds up what is listed: {ADDRESS}/blob/main/docs/{'loaders' if n['told'] else 'howto/pipeline'}.md."
-    )
+    call = f"fastacct.epsilon(job, delta={n['delta']!r}, neighbors={n['neighbors']!r})"
+    if code := _as_code(n):
+        yield f"To compute it again, in Python: import fastacct; job = {code}; {call}."
+    else:
+        told = f"{call} in Python, where job adds up what is listed"
+        yield f"To compute it again: {told}: {ADDRESS}/blob/main/docs/howto/pipeline.md."
     page = f"{ADDRESS}/blob/main/docs/certificates.md"
     if "certificate" in n or not 0.0 < n["epsilon"] < math.inf:
         return
@@ -194,6 +198,16 @@ def _again(n: Numbers) -> Iterator[str]:
         yield f"To check it without this library: ask its author for a certificate, or run fastacct certify: {page}."
     else:
         yield f"No certificate can be made of this job, and its number rests on this library alone: {page}."
+
+
+def _as_code(n: Numbers) -> str:
+    """The job as a line of Python; empty where a mechanism is not written whole, or long."""
+    parts = [re.sub(r"(?<!\w)(?=[A-Z]\w*\()", "fastacct.", mechanism) for _, mechanism in n["job"]]
+    counts = [count.replace(",", "") for count, _ in n["job"]]
+    code = " + ".join(one + f" * {count}" * (count != "1") for one, count in zip(parts, counts, strict=True))
+    is_known = set(_mechanisms).issuperset(re.findall(r"fastacct\.(\w+)", code))
+    is_plain = len(code) <= 400 and "__" not in code and re.fullmatch(r"[\w.,:=+*(){}\[\]' -]*", code)
+    return code if is_known and is_plain else ""
 
 
 def _about(n: Numbers) -> Section:
@@ -235,7 +249,8 @@ def _plain_words(n: Numbers) -> Iterator[str]:
         known = f"on average at most {of_100(more)} are recognized, if 1 of 100 that were not used is suspected"
         yield f"{several} Of {owners(n, size)}, {known}."
     else:
-        yield f"{several} {'A person with several' if unit == 'row' else 'A group of'} records is protected less."
+        less = f"{'A person with several' if unit == 'row' else 'A group of'} records is protected less"
+        yield f"{several} {less}; no number is given."
     yield 'All of this holds under the conditions of "What is assumed". This report does not check them.'
     if records and n["delta"] * records > LARGE_DELTA * (1.0 + 1e-12):
         share = f"{n['delta'] * records:.3g}"

@@ -117,7 +117,7 @@ class Report(Record):
         >>> import fastacct as fa
         >>> about = fa.report(fa.Gaussian(2.0), delta=1e-5)
         >>> print(about.render("appendix").splitlines()[0])
-        \\paragraph{Privacy.} We release 1 times Gaussian(noise\\_multiplier=2.0).
+        \\paragraph{Privacy.} We release once the Gaussian mechanism (noise multiplier 2).
         """
         kind = as_choice("format", format, tuple(FORMATS))
         if kind == "json":

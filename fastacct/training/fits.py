@@ -11,7 +11,9 @@ from typing import Final
 
 from fastacct.core.extras import Foreign
 from fastacct.loaders.seen import TORCH, Seen
+from fastacct.training.given import KERAS
 from fastacct.training.meter import Meter
+from fastacct.training.seeds import of_numpy
 
 _WORD: Final = "draws_batches=True"
 _HELD: Final = {"TorchDataLoaderAdapter": "_dataloader", "GrainDatasetAdapter": "_dataset"}
@@ -33,22 +35,33 @@ def data_of_fit() -> Foreign:
     return getattr(_of_fit("epoch_iterator"), "data_adapter", None)
 
 
-def is_over(meter: Meter) -> bool:
+def is_over(meter: Meter, model: Foreign) -> bool:
     """Whether no step comes although Keras tells of one; ValueError where one comes that a pass does not have.
 
-    Of a pipeline whose length is not known TensorFlow finds the end in the step after the last one.
+    Of data whose length is not known TensorFlow and JAX find the end in the step after the last one.
     """
-    if not meter._live.is_pass or meter._in_pass != meter._live.length:
+    length = meter._live.length
+    if not meter._live.is_pass or meter._in_pass != length:
         return False
-    drawn = _of_fit("iterator")
-    is_unknown = getattr(data_of_fit(), "num_batches", 0) is None and hasattr(drawn, "get_next_as_optional")
-    if is_unknown and not bool(drawn.get_next_as_optional().has_value()):
-        return True
-    raise ValueError(
-        f"an epoch of this fit() has more than the {meter._live.length} steps that a pass of the meter has: give the "
-        "meter as many records as there are, after filters, and the size of their batches; leave out repeat() and a "
-        "larger steps_per_epoch. The step was not taken"
+    more = ValueError(
+        f"an epoch of this fit() has more than the {length} steps that a pass of the meter has: give the meter as many "
+        "records as there are, after filters, and the size of their batches; leave out repeat() and a larger "
+        "steps_per_epoch. The step was not taken"
     )
+    if getattr(data_of_fit(), "num_batches", 0) is not None:
+        raise more
+    step = model.train_function
+
+    def beyond(*given: Foreign) -> Foreign:
+        model.train_function = step
+        if meter._in_pass != length:  # a fit after one that was broken off here
+            return step(*given)
+        for _ in given[-1]:
+            raise more
+        raise StopIteration
+
+    model.train_function = beyond
+    return True
 
 
 def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_batches: bool = False) -> None:
@@ -70,7 +83,7 @@ def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_b
                 "are drawn so (of JAX Privacy DPKerasConfig(poisson_sampling_in_fit=True), for Poisson samples)"
             )
         else:
-            meter.refuse_other(Seen("fit() of Keras", TORCH, {"shuffle": True}, {"sampling": "shuffled"}, 0))
+            meter.refuse_other(Seen(KERAS, TORCH, {"shuffle": True}, {"sampling": "shuffled"}, 0))
     elif getattr(settings, "poisson_sampling_in_fit", False):
         meter.refuse_other(_poisson(settings.batch_size / settings.train_size))
     elif kind in _HELD and hasattr(data, _HELD[kind]):
@@ -85,15 +98,18 @@ def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_b
             )
 
 
-def refuse_batches_again(meter: Meter, model: Foreign) -> None:
-    """ValueError where `fit` would draw from its seed the Poisson batches that it drew before."""
-    settings = _settings(model)
-    if meter.steps and getattr(settings, "poisson_sampling_in_fit", False) and settings.seed is not None:
-        raise ValueError(
-            "each fit() draws the same batches from DPKerasConfig(seed=...), and this meter has counted them: call "
-            "fit() once, for all epochs, or leave seed out. Where the seed is another one, take a new meter, and "
-            "give what was released as after="
-        )
+def refuse_batches_again(meter: Meter, model: Foreign, data: Foreign) -> None:
+    """ValueError where `fit` would draw from its seed the Poisson batches that it drew before.
+
+    Without a seed of its own it takes one from NumPy's global generator, which scripts seed.
+    """
+    settings, rng = _settings(model), getattr(getattr(data, "py_dataset", None), "_rng", None)
+    if getattr(settings, "poisson_sampling_in_fit", False):
+        drawn = None if rng is None else rng.bit_generator.seed_seq.entropy
+        seed = drawn if settings.seed is None else settings.seed
+        of = "each fit() with this DPKerasConfig(seed=...)"
+        cure = "call fit() once, for all epochs, or make the model private with seed=secrets.randbits(63) for each"
+        meter._draws_from(None if seed is None else of_numpy(of, seed, cure))
 
 
 def retrace(model: Foreign) -> None:
@@ -153,4 +169,4 @@ def _weight(model: Foreign, name: str) -> Foreign:
 def _poisson(rate: float) -> Seen:
     """Each record with this probability, each step."""
     settings: dict[str, bool | int] = {"cycle_length": 1, "truncated": False, "equal_split": True}
-    return Seen("fit() of Keras", _JAX, settings, {"sample_rate": rate}, 0)
+    return Seen(KERAS, _JAX, settings, {"sample_rate": rate}, 0)

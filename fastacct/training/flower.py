@@ -11,7 +11,7 @@ from typing import Any
 
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
-from fastacct.training.rounds import refuse_clients, refuse_noise, refuse_weights
+from fastacct.training.rounds import refuse_clients, refuse_noise, refuse_weights, unseeded
 
 _strategy: Foreign = import_extra("flwr.serverapp.strategy", "flower")
 
@@ -26,6 +26,8 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
 
     Refused are strategies that add less noise than is counted or none, that ask other clients, or that clients weigh
     differently in.  A round in which fewer clients reply than the noise is for changes nothing, and warns.
+
+    Noise that the strategy draws from NumPy's global generator has a seed that nobody knows, whatever the script seeds.
 
     After the last round that fits no client is asked, and nothing changes.  Epsilon is among the metrics of a round.
 
@@ -73,7 +75,8 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
                 )
                 return None, None
             refuse_weights(answered, self.strategy.strategy.weighted_by_key)
-        arrays, metrics = self.strategy.aggregate_train(server_round, answered)
+        with unseeded():
+            arrays, metrics = self.strategy.aggregate_train(server_round, answered)
         if metrics is not None:
             metrics["epsilon"] = self.meter.epsilon
         return arrays, metrics

@@ -14,6 +14,7 @@ from fastacct.loaders.seen import Seen
 
 _ANY: Final = Domain(0.0, math.inf)
 _PARTS: Final = ("batch_sampler", "sampler")
+KERAS: Final = "fit() of Keras"
 _SIZES: Final = ("batch_size", "drop_last", "sample_rate", "steps", "num_samples", "replacement")
 
 
@@ -68,14 +69,14 @@ def of_keywords(given: Mapping[str, Any]) -> Seen:
     return Seen("", "", {}, dict(given), length, "epochs", is_pass=True, records=records)
 
 
-def is_more(kept: Mapping[str, int], state: Mapping[str, int]) -> bool:
-    """Whether a kept state has released as much as another or more: passes and cycles count, and steps where these are
-    as many."""
-    return bool((kept["units"], kept["steps"]) >= (state["units"], state["steps"]))
-
-
 def refuse_other_draws(given: Seen, counted: Seen) -> None:
     """ValueError where batches are drawn otherwise than they are counted, or at a higher rate."""
+    cure = (
+        f"give the meter what fit() draws: sample_rate={given.run['sample_rate']!r}, that is batch_size / train_size"
+        if given.name == KERAS and "sample_rate" in given.run
+        else "train on the loader that the meter was given (a Trainer of Hugging Face on what its "
+        "get_train_dataloader() returns), or give the meter this one"
+    )
     if given.per < counted.per:
         raise ValueError(
             f"this loader may draw a record again after {given.per} batches, and the meter counts cycles of "
@@ -89,8 +90,4 @@ def refuse_other_draws(given: Seen, counted: Seen) -> None:
             continue
         if name == "sample_rate" and drawn < known and given.run.keys() == {"sample_rate"} and not counted.is_pass:
             continue  # more is counted than Poisson samples cost
-        raise ValueError(
-            f"this loader draws {name} = {drawn!r}, and the meter counts {known!r}: train on the loader that the meter "
-            "was given (a Trainer of Hugging Face on what its get_train_dataloader() returns), or give the meter this "
-            "one"
-        )
+        raise ValueError(f"this loader draws {name} = {drawn!r}, and the meter counts {known!r}: {cure}")

@@ -12,6 +12,7 @@ from typing import Any, Final
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
 from fastacct.training.optimizers import private_part, refuse_less_noise, warn_of_seed
+from fastacct.training.seeds import begin_of
 
 _callback: Foreign = import_extra("transformers.trainer_callback", "training")
 _NAME: Final = "MeterCallback"
@@ -70,6 +71,7 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
             kept = kept["attributes"]
             if kept["meter"]["steps"] >= self.meter.steps:  # a process that goes back has released more
                 self.meter.load_state_dict(kept["meter"])
+        self.meter._draws_from(begin_of(kwargs.get("train_dataloader")))
         same = kept is not None and kept["order"] is not None and kept["order"] == self._order
         self._is_resumed, self._is_over = kept is not None, False
         self._resumes = same and self.meter.was_open and not args.ignore_data_skip

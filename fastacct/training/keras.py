@@ -5,13 +5,11 @@ model.fit(x, y, batch_size=64, callbacks=[MeterCallback(meter, path="meter.json"
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
-from pathlib import Path
 
 from fastacct.core.extras import Foreign, import_extra
-from fastacct.core.files import atomic_output
-from fastacct.core.words import as_json
+from fastacct.ledger.accountant import BudgetExceededError
 from fastacct.training.fits import (
     data_of_fit,
     is_over,
@@ -21,7 +19,7 @@ from fastacct.training.fits import (
     steps_of,
     warn_of_key,
 )
-from fastacct.training.given import is_more
+from fastacct.training.kept import kept
 from fastacct.training.meter import Meter
 from fastacct.training.optimizers import refuse_less_noise
 
@@ -37,7 +35,8 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
 
     With `path` the meter is kept in a file, and read when training begins.  What the file says is never less than what
     was released: a pass stands in it before its first step, other batches before each.  An epoch that was broken off
-    counts again.  A training that goes on from a file where no step is left ends without one.
+    counts again.  A training that goes on from a file where no step is left ends without one.  Fits at a time with one
+    file, also of several processes, share one count: what each of them logs is what all had counted when it wrote last.
 
     Parameters
     ----------
@@ -64,9 +63,8 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
         whole_epochs: bool = False,
     ) -> None:
         super().__init__()
-        self.meter, self.path, self.adds_noise = meter, None if path is None else Path(path), adds_noise
+        self.meter, self.path, self.adds_noise = meter, path, adds_noise
         self.draws_batches, self.whole_epochs = draws_batches, whole_epochs
-        self._written: dict[str, object] = {}
         self._private: int | None = None
         self._is_checked = False
         self._is_over = False
@@ -86,14 +84,12 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
                 "gradient_accumulation_steps and steps_per_execution must be 1: Keras adds up batches of two epochs, "
                 "and tells of several steps at once"
             )
-        refuse_other_batches(self.meter, self.model, data_of_fit(), draws_batches=self.draws_batches)
-        if self.path is not None and self.path.exists():
-            kept = json.loads(self.path.read_text("utf-8"))
-            if is_more(kept, self.meter.state_dict()):  # a process that goes back has released more
-                self.meter.load_state_dict(kept)
-            self._is_over = not self.meter.remaining  # Keras asks whether to stop after a step only
-        if noise_of is not None and not self._is_over:
-            refuse_batches_again(self.meter, self.model)
+        refuse_other_batches(self.meter, self.model, data := data_of_fit(), draws_batches=self.draws_batches)
+        with self._file():
+            if self.path is not None and self.meter.steps:  # Keras asks whether to stop after a step only
+                self._is_over = not self.meter.remaining
+            if noise_of is not None and not self._is_over:
+                refuse_batches_again(self.meter, self.model, data)
         if noise_of is not None:
             retrace(self.model)
             warn_of_key(self.model)
@@ -109,11 +105,11 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
 
     def on_train_batch_begin(self, batch: int, logs: Foreign = None) -> None:
         """Record the step, or refuse it."""
-        if self._is_over or is_over(self.meter):
+        if self._is_over or is_over(self.meter, self.model):
             return
-        self.meter.step()
-        if not self.whole_epochs:
-            self._write()
+        stands = self.whole_epochs or (self.meter._drawn.is_pass and self.meter._in_pass)
+        with contextlib.nullcontext() if stands else self._file():
+            self.meter.step()
 
     def on_train_batch_end(self, batch: int, logs: Foreign = None) -> None:
         """Log epsilon; end the training where no step is left."""
@@ -127,21 +123,20 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Foreign = None) -> None:
-        """Log epsilon, and write the file."""
+        """Write the file, and log epsilon."""
+        with self._file():
+            pass
         if logs is not None:
             logs["epsilon"] = self.meter.epsilon
-        self._write(is_whole=True)
+        if self.whole_epochs and self.meter.epsilon > self.meter.stop_at:
+            raise BudgetExceededError(
+                f"another fit with {self.path} has used the budget: with this epoch epsilon is "
+                f"{self.meter.epsilon:.6g}, above stop_at = {self.meter.stop_at!r}. Do not keep its weights"
+            )
 
-    def _write(self, *, is_whole: bool = False) -> None:
-        """Write the file where it says less: of a pass once."""
-        if self.path is None:
-            return
-        state = self.meter.state_dict()
-        counts = ("units",) if self.meter._drawn.is_pass and not is_whole else ("steps", "units")
-        if any(state[name] != self._written.get(name) for name in counts):
-            with atomic_output(self.path, overwrite=True) as file:
-                file.write_text(as_json(state), "utf-8")
-            self._written = state
+    def _file(self) -> contextlib.AbstractContextManager[None]:
+        """What keeps the meter in the file, if there is one."""
+        return contextlib.nullcontext() if self.path is None else kept(self.meter, self.path)
 
     def on_train_end(self, logs: Foreign = None) -> None:
         """Let the model train again."""

@@ -11,6 +11,7 @@ from typing import Any
 from fastacct.core.extras import Foreign, import_extra
 from fastacct.training.meter import Meter
 from fastacct.training.optimizers import refuse_less_noise, up_to_32_bits, warn_of_seed
+from fastacct.training.seeds import begin_of
 
 pytorch: Foreign = import_extra("lightning.pytorch", "training")
 
@@ -40,6 +41,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
             batches = trainer.accumulate_grad_batches
             raise ValueError(f"the trainer accumulates {batches} batches a step: Meter(accumulate={batches})")
         self.meter.refuse_other(trainer.train_dataloader)
+        self.meter._draws_from(begin_of(trainer.train_dataloader))
         for optimizer in trainer.optimizers:
             refuse_less_noise(optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
             warn_of_seed(optimizer)

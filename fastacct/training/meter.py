@@ -18,10 +18,11 @@ from fastacct.epsilon import epsilon
 from fastacct.ledger.accountant import BudgetExceededError
 from fastacct.loaders.keywords import proved
 from fastacct.loaders.objects import accumulated, seen
-from fastacct.loaders.seen import Seen
+from fastacct.loaders.seen import Seen, UnknownLoaderError
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.training.given import of_keywords, refuse_other_draws, together, whole
+from fastacct.training.seeds import Begin, Seeds, begin_of
 
 _VERSION: Final = 1  # of the state
 _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
@@ -156,6 +157,9 @@ class Meter:
         """Steps of the pass or cycle that was begun; None where none was, or it is not known whether it goes on."""
         self._left: int | None = None
         """The same of a pass that was open when the state was saved."""
+        self._met = {"": (0, 0)}
+        """Units and steps of files when this meter met them; "": of the state that was loaded."""
+        self._seeds = Seeds()
         self._uses_all = False
         self._epsilon_of(1)  # refused here, if at all
         is_plain = "bins" not in self._run and "accountant" not in self._asked
@@ -266,6 +270,8 @@ class Meter:
                 f"accumulate = {self.accumulate} leaves some of the {self._drawn.length} batches of a pass for the "
                 "next one, where a record may come again: go through one pass at a time, without repeat()"
             )
+        if self._run.get("bins") != "persistent":  # whose groups may come again
+            self._draws_from(begin_of(over))
         for i, batch in enumerate(over):
             place = i % self._drawn.length if self._drawn.repeats else i
             if place == 0:
@@ -289,7 +295,7 @@ class Meter:
         mine = self._drawn
         try:
             given = loader if isinstance(loader, Seen) else accumulated(seen(loader), mine.batches, loader)
-        except ValueError:
+        except UnknownLoaderError:
             if self._loader is None:
                 return
             raise
@@ -300,11 +306,16 @@ class Meter:
         if mine.is_pass and given.length not in (0, mine.length):
             raise ValueError(f"this loader has {given.length} steps a pass, and the meter counts {mine.length}")
 
+    def _draws_from(self, begin: Begin | None) -> None:
+        """Note what samples begin with, or refuse it."""
+        self._seeds.refuse_again(begin, is_counted=self.steps > 0, is_after=self._after is not None)
+
     def state_dict(self) -> dict[str, Any]:
         """What is kept in a checkpoint: plain numbers and words, for JSON too."""
         open_pass = self._in_pass if self._in_pass is not None else self._left
         counts = (self.steps, self._units, open_pass if open_pass else 0)
-        return {"version": _VERSION, "run": self._words(), **dict(zip(_COUNTS, counts, strict=True))}
+        found = {"version": _VERSION, "run": self._words(), **dict(zip(_COUNTS, counts, strict=True))}
+        return found | ({"seeds": sorted(self._seeds.marks)} if self._seeds.marks else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint.  A pass that was open is told by `epoch()`, or by `epoch(goes_on=True)`.
@@ -314,6 +325,13 @@ class Meter:
         ValueError
             The state of another run, or a damaged one.  Nothing has changed then.
         """
+        steps, units, in_pass = self._counts_in(state)
+        self.steps, self._units, self._met = steps, units, {"": (units, steps)}
+        self._seeds = Seeds(state.get("seeds", []))
+        self._in_pass, self._left = None, in_pass if 0 < in_pass < self._size else None
+
+    def _counts_in(self, state: Mapping[str, object]) -> tuple[int, int, int]:
+        """Steps, units and steps of an open pass that a state has; ValueError where it is not of this run."""
         if not isinstance(state, Mapping):
             raise ValueError(f"state = {state!r} is not what state_dict() returns, which is a dict")
         if state.get("version") != _VERSION or state.get("run") != self._words():
@@ -323,13 +341,13 @@ class Meter:
             )
         try:
             steps, units, in_pass = (int(as_number(name, state[name], _STATE)) for name in _COUNTS)
+            Seeds(state.get("seeds", []))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: {error}") from error
         size = self._size
         if not (-(-steps // size) <= units <= steps and in_pass <= min(steps, size)):
             raise ValueError("the state is damaged: its counts do not fit together")
-        self.steps, self._units = steps, units
-        self._in_pass, self._left = None, in_pass if 0 < in_pass < size else None
+        return steps, units, in_pass
 
     def _words(self) -> str:
         """The run and what was before it, for comparison."""

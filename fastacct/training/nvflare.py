@@ -6,14 +6,11 @@ job.to(MeterFilter(noise_multiplier=2.0, sample_rate=1.0, delta=1e-6, stop_at=8.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from fastacct.core.extras import Foreign, import_extra
-from fastacct.core.files import atomic_output, locked, real_file
-from fastacct.core.words import as_json
-from fastacct.training.given import is_more
+from fastacct.training.kept import kept
 from fastacct.training.meter import Meter
 
 _filter: Foreign = import_extra("nvflare.apis.filter", "nvflare")
@@ -39,15 +36,7 @@ class MeterFilter(_filter.Filter):  # type: ignore[misc]
             for name in [name for name in shareable if name != "__headers__"]:
                 del shareable[name]
             return shareable
-        path = real_file(self.path)
-        with locked(path):
-            if path.exists():
-                kept = json.loads(path.read_text("utf-8"))
-                state = self.meter.state_dict()
-                if kept != state and is_more(kept, state):  # another filter's
-                    self.meter.load_state_dict(kept)
+        with kept(self.meter, self.path):
             self.meter.step()
-            with atomic_output(path, overwrite=True) as file:
-                file.write_text(as_json(self.meter.state_dict()), "utf-8")
         self.log_info(fl_ctx, f"epsilon {self.meter.epsilon:.6g} at delta {self.meter.delta:g}")
         return shareable

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import inspect
+from collections.abc import Iterator, Mapping
 from typing import Final
+
+import numpy as np
 
 from fastacct.core.extras import Foreign
 from fastacct.training.optimizers import private_part, refuse_less, replaced
 
-_OWN: Final = ("aggregate_train", "_add_noise_to_aggregated_arrays")
+_HARMLESS: Final = (
+    "__init__",
+    "aggregate_evaluate",
+    "configure_evaluate",
+    "configure_train",  # is asked for by refuse_clients
+    "start",
+    "summary",
+)
 _WORD: Final = (
     "If your rounds ask, clip, weigh and add the noise as is counted, say so: Metered(strategy, meter, adds_noise=True)"
 )
@@ -20,9 +31,10 @@ def refuse_noise(strategy: Foreign, noise_multiplier: float, mean: Foreign, *, a
     With `adds_noise` a strategy of which nothing is known is taken for what it is said to be.
     """
     own = private_part(strategy, "strategy")
+    name = "" if own is None else _replaced(own)
     if own is not None:
         refuse_less(own, noise_multiplier, "strategy")
-        if hasattr(own, "clipped_count_stddev") and not replaced(own, "flwr.", _OWN):
+        if hasattr(own, "clipped_count_stddev") and not name:
             raise ValueError(
                 "adaptive clipping: Flower adds noise of the clipping norm after its update, which may be smaller than "
                 "the one that clients were clipped to: no epsilon holds. Take fixed clipping"
@@ -37,14 +49,23 @@ def refuse_noise(strategy: Foreign, noise_multiplier: float, mean: Foreign, *, a
         )
     if own is not strategy:
         raise ValueError(f"{type(strategy).__name__} is not Flower's: nothing is known of its noise. {_WORD}")
-    if name := replaced(own, "flwr.", _OWN):
+    if name:
         raise ValueError(f"{name} of the strategy was replaced: nothing is known of its noise. {_WORD}")
     inner = own.strategy
-    if type(inner).aggregate_train is not mean.aggregate_train or "aggregate_train" in vars(inner):
+    other = _replaced(inner)
+    if type(inner).aggregate_train is not mean.aggregate_train or other:
         raise ValueError(
-            f"{type(inner).__name__} is not the mean of the clients that FedAvg takes, and noise is added behind it: "
-            f"nothing is known of how far a client moves it. {_WORD}"
+            f"{type(inner).__name__} is not the mean of the clients that FedAvg takes"
+            f"{other and ': it has its own '}{other}, and noise is added behind it: nothing is known of how far a "
+            f"client moves it. {_WORD}"
         )
+
+
+def _replaced(strategy: Foreign) -> str:
+    """A method of Flower's that a strategy has replaced, of those that matter; "" where it has none."""
+    theirs = (kind for kind in type(strategy).__mro__ if kind.__module__.startswith("flwr."))
+    names = {name for kind in theirs for name, one in vars(kind).items() if inspect.isfunction(one)}
+    return replaced(strategy, "flwr.", sorted({"aggregate_train", *names} - {*_HARMLESS}))
 
 
 def refuse_clients(
@@ -63,7 +84,10 @@ def refuse_clients(
         if asked < (needed := strategy.num_sampled_clients):
             raise ValueError(f"{asked} clients are asked, and the noise is for num_sampled_clients = {needed}")
     if is_fixed and asked > run["batch_size"]:
-        raise ValueError(f"{asked} clients are asked, and the meter counts batch_size = {run['batch_size']!r}")
+        raise ValueError(
+            f"{asked} clients are asked, and the meter counts batch_size = {run['batch_size']!r}: count as many, or "
+            f"ask so many of any number, FedAvg(fraction_train=1e-9, min_train_nodes={run['batch_size']})"
+        )
     chooses, owns = strategy, replaced(strategy, "flwr.", ("configure_train",))
     while (inner := getattr(chooses, "strategy", None)) is not None:
         chooses, owns = inner, owns or replaced(inner, "flwr.", ("configure_train",))
@@ -107,3 +131,19 @@ def refuse_weights(replies: list[Foreign], key: str) -> None:
             f"the clients weigh differently, by their {key} ({some}, ...), and the noise is for equal weights: let "
             "each reply the same number, or give FedAvg weighted_by_key= of which all reply the same"
         )
+
+
+@contextlib.contextmanager
+def unseeded() -> Iterator[None]:
+    """NumPy's global generator, which Flower draws its noise from, with a seed that nobody knows; then as it was.
+
+    Scripts seed it, and who knows the seed can take the noise away.
+    """
+    drawn: Foreign = np.random
+    before, state = drawn.get_bit_generator(), drawn.get_state(legacy=False)
+    drawn.set_bit_generator(np.random.PCG64DXSM())
+    try:
+        yield
+    finally:
+        drawn.set_bit_generator(before)
+        drawn.set_state(state)  # with the half of a pair that is kept

@@ -170,13 +170,16 @@ def test_sampling_is_not_amplified_in_one_direction(neighbors, poisson):
         AmplificationBySampling(PoissonSampling=poisson)(made, 0.5)
 
 
-@pytest.mark.parametrize("neighbors", ["add", "remove"])
+@pytest.mark.parametrize("neighbors", ["add", "remove", "replace_one"])
 @pytest.mark.parametrize("count", [1, 2.0, np.int64(2), np.float64(3.0)])
 @pytest.mark.parametrize("job", [fa.Gaussian(0.6).poisson(0.1) * 20, fa.Laplace(4.0)])
-def test_autodp_composes_no_mechanisms_of_one_direction(neighbors, count, job):
-    """It would call their divergences those of both: 4.214 at order 8 where 339.18 is the truth."""
+def test_autodp_composes_no_mechanisms_of_another_relation(neighbors, count, job):
+    """It would call their divergences those of "add_remove": 4.214 at order 8 where 339.18 is the truth."""
     made = FastMechanism(job, neighbors)
-    with pytest.raises(ValueError, match="Composition calls divergences of one direction those of both"):
+    with pytest.raises(
+        ValueError,
+        match="and of replaced records, those of 'add_remove'",
+    ):
         Composition()([FastMechanism(job), made], [1, count])
     assert made.get_pureDP() == fa.epsilon(job, delta=0.0, neighbors=neighbors)
 

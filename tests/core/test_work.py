@@ -5,10 +5,13 @@ import pytest
 
 import fastacct as fa
 from fastacct.core import deltas, work
+from fastacct.losses.loss import Atoms, Part
 from fastacct.readers import lines
 from fastacct.readers.contour import Contour
+from fastacct.readers.grid.reader import Grid
 from fastacct.readers.job import EXACTLY, _reader
 from fastacct.readers.nearby import DELTA
+from fastacct.readers.smoothed import Smoothed
 
 
 def asked(ask):
@@ -28,9 +31,9 @@ def test_nobody_counts_where_nobody_asks_to():
         work.note({"a": 1.0})
         with work.counted() as inner:
             work.note({"b": 2.0})
-        work.note({"a": 1.0})
+        work.note({"a": 1.0, "d": 8.0})
     work.note({"c": 4.0})
-    assert (outer, inner) == ({"a": 1.0}, {"b": 2.0})
+    assert (outer, inner) == ({"a": 1.0, "d": 8.0}, {"b": 2.0})
 
 
 def test_a_line_counts_though_its_answer_is_kept():
@@ -78,6 +81,14 @@ def test_a_search_that_has_done_its_work_ends_with_what_it_has():
     assert truth * (1.0 - 1e-12) <= quick.best <= truth * (1.0 + 1e-7) < search.best
 
 
+def test_work_of_a_first_search_counts_in_the_second():
+    """Where the first one has used all there is, the second one asks nothing."""
+    seen = []
+    search = lines._Search(lambda epsilons: seen.extend(epsilons) or [0.1 for _ in epsilons], 1e-3, {"before": 6e9})
+    assert not search.found()
+    assert seen == []
+
+
 def test_a_rate_of_dear_deltas_has_the_same_bits_alone_and_among_others(monkeypatch):
     """Whatever other rates have asked counts for each of them."""
 
@@ -103,6 +114,15 @@ def test_a_grid_counts_what_its_compositions_would_take():
     coarse, fine, again = (asked(lambda n=level: grid._composed(1, n, True)) for level in (0, 2, 0))
     assert fine == pytest.approx(2.0 * coarse, rel=0.02)
     assert again == coarse > 1e4
+
+
+def test_a_finite_sum_counts_its_points_though_it_is_kept():
+    losses = Atoms(np.array([-0.3137, 0.1742, 0.6059]), np.zeros(3), np.array([0.3, 0.45, 0.25]))
+    parts = [Part(losses, losses, 5)]
+    made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
+    first, again, closer = (asked(lambda ease=ease: made._sums(2.0, 1.0, ease)) for ease in (1.0, 1.0, 1e-3))
+    assert first == again > 0.0
+    assert closer > 10.0 * first
 
 
 def test_a_quantile_of_dear_chances_is_a_little_wider(monkeypatch):

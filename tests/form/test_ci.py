@@ -57,6 +57,29 @@ def test_all_adapters_are_tested_at_night():
     assert set(campaign.split()) == set(nightly.split(", ")) == adapters
 
 
+def test_five_hosted_jobs_install_the_versions_that_are_pinned():
+    jobs = re.split(r"^  ([a-z-]+):", (WORKFLOWS / "ci.yml").read_text().partition("\njobs:\n")[2], flags=re.MULTILINE)
+    assert jobs[1::2] == ["form", "tests", "windows", "wheel-and-adapters", "explorer-and-site"]
+    assert all(".ci/run " in job or "constraints.txt" in job for job in jobs[2::2])
+    assert "export CONSTRAINTS=${CONSTRAINTS-constraints.txt}" in (CI / "run").read_text()
+    for script in ("tests/tools/check_backend.sh", "docs/website/make_site.sh"):  # of environments of their own
+        assert "export PIP_CONSTRAINT=" in (ROOT / script).read_text()
+
+
+def test_a_night_has_the_oldest_and_the_newest_and_keeps_what_failed():
+    nightly = (WORKFLOWS / "nightly.yml").read_text()
+    steps = re.search(r"steps: (\[.*\])", nightly)[1]
+    known = re.search(r"chosen=\$\{\*:-(.*)\}", (CI / "campaign").read_text())[1].split()
+    assert sorted(re.findall(r"[a-z-]+", steps)) == sorted({*known} - {"adapters"})  # which have a job of their own
+    newest = nightly.partition("  newest:")[2]
+    assert '"3.14"' in newest
+    assert "CONSTRAINTS" not in newest
+    oldest = re.search(r"numpy==(\S+) ", (ROOT / "Makefile").read_text())[1]
+    least = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert [oldest.startswith(one.removeprefix("numpy>=") + ".") for one in least] == [True]
+    assert re.search(r"if: always\(\).*\n +uses: actions/cache/save", nightly)  # the plain action keeps no failed night
+
+
 def test_every_hosted_job_has_a_time_limit():
     for path in WORKFLOWS.glob("*.yml"):
         text = path.read_text()

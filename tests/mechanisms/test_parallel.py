@@ -83,3 +83,9 @@ def test_relations_are_those_of_all_parts():
     assert fa.Parallel(fa.Laplace(1.0), fa.Gaussian(1.0)).relations == ("add_remove", "add", "remove", "zero_out")
     with pytest.raises(ValueError, match="not supported by Parallel"):
         fa.epsilon(fa.Parallel(answers, fa.Gaussian(1.0)), delta=1e-5)
+
+
+def test_divergences_are_those_of_the_largest_part():
+    """Whichever of the parts is the largest one."""
+    for parts in ((fa.Laplace(2.0), fa.Laplace(5.0) * 2), (fa.Laplace(5.0) * 2, fa.Laplace(2.0))):
+        assert fa.rdp(fa.Parallel(*parts) * 3, 2.0) >= 3.0 * fa.rdp_bounds(fa.Laplace(2.0), 2.0).lower * (1.0 - 1e-12)

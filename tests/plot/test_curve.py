@@ -261,12 +261,14 @@ def test_pictures_take_a_job_a_list_or_a_dict():
         (PIPELINE, [name]),
         (RUN, [str(RUN)]),
         ([PIPELINE, RUN], [name, str(RUN)]),
-        ({"a": PIPELINE, "b": fa.Laplace(1.0)}, ["a", "b"]),
+        ({"a": PIPELINE, "b": fa.Gaussian(1.0)}, ["a", "b"]),
     ):
         figure = plot.privacy_curves(jobs, points=5)
         legend = [text.get_text().replace("\n", " ") for text in figure.legends[0].get_texts()]
-        shaded = ["shaded, in its colour: down to the lower bound"] * (jobs is not RUN)
-        assert legend == [*names, "removing one record", "adding one record", *shaded]
+        one_of = next((f" of {name}" for name in names[:1] if len(names) > 1), "")
+        shaded = [f"down to the lower bound{one_of}"] * (jobs is not RUN)
+        told = [name + ", both ways" * (name == "b") for name in names]  # one line of two
+        assert legend == [*told, "removing one record", "adding one record", *shaded]
         assert len([line for line in figure.axes[0].lines if len(line.get_xdata())]) == 2 * len(names)
         few = plot.tradeoff(jobs, thin=False).axes[0].get_legend()
         assert [text.get_text().replace("\n", " ") for text in few.get_texts()] == [*names, "guessing"]

@@ -2,10 +2,15 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.losses.loss import Atoms
+from fastacct.readers.cell import Side
+from fastacct.readers.job import EXACTLY, roughly
 
 
 def delta_of(p, q, count, epsilon):
@@ -31,3 +36,28 @@ def test_a_direction_that_is_a_little_larger_is_not_left_out(p, q):
     assert second * (1.0 - 1e-12) <= found.upper
     reached = fa.epsilon(fa.from_pmf(p, q) * 4, delta=second, accountant=grid)
     assert reached >= 1.0 - 1e-9
+
+
+def test_losses_that_are_the_same_both_ways_hide_no_direction_of_others():
+    job = fa.from_pmf([5 / 16, 6 / 16, 5 / 16], [4 / 16, 3 / 16, 9 / 16]) * 2 + fa.DiscreteLaplace(2.0) * 2
+    first, second = (fa.delta_bounds(job, epsilon=1.0, neighbors=way) for way in ("remove", "add"))
+    assert first.upper < second.lower
+    for accountant in (fa.Exact(), fa.PLD(spacing=1e-3)):
+        assert fa.delta(job, epsilon=1.0, accountant=accountant) >= second.lower
+
+
+def test_what_is_roughly_known_is_of_the_larger_direction():
+    job = fa.Laplace(3.0).poisson(0.2) * 20
+    truth = fa.delta_bounds(job, epsilon=0.5)
+    assert truth.lower <= roughly("delta", job, 0.5, "add_remove") <= 1.01 * truth.upper
+
+
+def test_a_loss_that_is_surely_reached_is_that_of_the_lower_losses():
+    """The upper ones may stand for more than there is."""
+
+    def atoms(largest: float) -> Atoms:
+        return Atoms(np.array([0.0, largest]), np.zeros(2), np.array([0.5, 0.5]))
+
+    both = SimpleNamespace(lower=atoms(0.5), upper=atoms(0.7))
+    pair = SimpleNamespace(one_release=lambda direction: None, side=lambda direction: both)
+    assert 0.999999 < Side([(pair, 2)], "remove", EXACTLY).reached() <= 1.0

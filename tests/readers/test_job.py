@@ -1,6 +1,8 @@
 """Jobs as they are read: what is known of a record that is replaced by what is known of one removed and one added."""
 
 import math
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -105,3 +107,25 @@ def test_a_known_part_that_is_above_its_job_is_heard():
     with pytest.warns(DisjointBoundsWarning):
         found = job._beside(part, ask, Bounds(least, most, np.ones((1, 2), dtype=np.uint8)))
     assert found.upper.min() > 9.0  # the safe side is kept
+
+
+def test_targets_in_any_order_have_bounds_of_their_own():
+    """What is not tight takes over what harder targets of the same call have, and nothing of easier ones."""
+    whole, targets = fa.Exponential(1.0) * 2 + fa.Laplace(2.0) * 3, np.array([2.0, 0.5, 1.0])
+    found = fa.delta_bounds(whole, epsilon=targets)
+    assert (found.upper >= [fa.delta_bounds(whole, epsilon=one).lower for one in targets.tolist()]).all()
+    assert (found.upper >= [fa.delta(fa.Laplace(2.0) * 3, epsilon=one) for one in targets.tolist()]).all()
+    assert np.argsort(found.upper).tolist() == [0, 2, 1]
+
+
+def test_of_several_alternatives_the_largest_is_roughly_known(monkeypatch):
+    said = iter([0.3, 0.1])
+    cell = SimpleNamespace(lock=nullcontext(), roughly=lambda quantity, target: next(said))
+    monkeypatch.setattr(job, "_reader", lambda *_: cell)
+    assert job.roughly("delta", fa.Parallel(fa.Laplace(2.0), fa.Laplace(5.0)) * 1, 0.5, "add_remove") == 0.3
+
+
+def test_finite_losses_of_all_releases_are_added_up():
+    whole = (fa.from_pmf([0.5, 0.5, 0.0], [0.2, 0.3, 0.5]) * 3).decompose("remove")
+    assert job.largest_finite(whole, "remove") == pytest.approx(3.0 * math.log(2.5), rel=1e-12)
+    assert job.largest_finite(whole, "remove") >= 3.0 * math.log(2.5) * (1.0 - 1e-15)

@@ -1,12 +1,16 @@
 """What a report compares with, and what follows from a job that releases nothing or has public sizes."""
 
 import math
+import re
 
 import pytest
 
 import fastacct as fa
+from fastacct.core.words import in_one_line
 from fastacct.reports.numbers import SHUFFLED
+from fastacct.reports.sections import _as_code
 from fastacct.reports.shown import three_up
+from fastacct.testing import examples
 from tests.reports.test_words import RUN, SAMPLERS, SMALL
 
 
@@ -79,3 +83,29 @@ def test_a_report_asks_for_a_certificate_where_one_can_be_made_only():
     assumed = [words for words, _ in tuned.part("What is assumed").rows]
     assert any("The number of runs of RepeatedSelection was drawn" in words for words in assumed)
     assert not any("numbers that are listed" in words for words in assumed)
+
+
+def test_the_call_of_a_report_computes_its_number_again():
+    """Of every mechanism that is written whole; code that somebody else wrote is not printed."""
+    for job in (fa.Gaussian(1.0).shuffled(steps=100) * 1200, fa.Laplace(3.0) * 2 + fa.Gaussian(2.0).poisson(0.1)):
+        found = fa.report(job, delta=1e-5, neighbors="zero_out")
+        (told,) = [one for one in found.part("How it was computed").sentences if "compute it again" in one]
+        given = re.fullmatch(
+            r"To compute it again, in Python: (import fastacct); job = (.*); (fastacct\.epsilon.*)\.", told
+        )
+        names = {"fastacct": fa, "job": eval(given[2], {"fastacct": fa})}
+        assert names["job"] == job
+        assert eval(given[3], names) == found.numbers["epsilon"]
+
+
+def test_the_code_of_a_mechanism_makes_it_again():
+    for mechanism in examples():
+        code = _as_code({"job": [("3", in_one_line(repr(mechanism)))]})
+        assert bool(code) != type(mechanism).__name__.startswith("PairOf"), mechanism
+        if code:
+            assert eval(code, {"fastacct": fa, "inf": math.inf}) == mechanism * 3
+
+
+def test_code_that_is_no_mechanism_is_not_printed():
+    for text in ("__import__('os').system('ls')", "Noise(1.0)", "Gaussian(1.0)\n; x", 'Gaussian("a")'):
+        assert not _as_code({"job": [("1", text)]})

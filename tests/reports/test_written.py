@@ -105,7 +105,7 @@ def test_names_and_titles_make_no_sections_and_no_signs_that_terminals_obey():
     assert {one.heading for one in found.sections} <= known
     assert found.part("How it was computed").rows == ()
     assert found.part("How it was computed").sentences[1] == (
-        r"1 times Noise ## Forged * epsilon <= 0 | a | b | \x1b[2J\u202e"
+        r"once Noise ## Forged * epsilon <= 0 | a | b | \x1b[2J\u202e"
     )
     for format in ("text", "markdown", "latex", "html", "card", "appendix"):
         text = found.render(format)

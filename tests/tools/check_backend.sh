@@ -5,6 +5,7 @@ cd "$(dirname "$0")/../.."
 place=".venv-backends/$2"
 if [ ! -e "$place/.ready" ]; then
 	"$1" -m venv "$place"
+	[ -z "${CONSTRAINTS:-}" ] || { grep -vE '^(attrs|mpmath)==' "$CONSTRAINTS" >"$place/pins" && export PIP_CONSTRAINT="$PWD/$place/pins"; }
 	"$place/bin/python" -m pip install --quiet --upgrade pip
 	if [ "$2" = opacus ] || [ "$2" = training ]; then
 		"$place/bin/python" -m pip install --quiet "$(grep ^torch== constraints.txt)" # the CPU build

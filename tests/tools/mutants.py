@@ -1,14 +1,15 @@
 """Rules of the package, and the test that must notice when one is taken out: python -m tests.take_out runs them.
 
 Each row is one rule: a file, a piece of its text and what stands there without the rule, and a test.  Here are the
-rooms core, losses, samplers, mechanisms and readers; outer_mutants.py has all others.
+rooms core, losses, samplers, mechanisms and readers; outer_mutants.py and trainer_mutants.py have all others.
 """
 
-from tests import outer_mutants
+from tests import outer_mutants, trainer_mutants
 
 # fmt: off
 MUTANTS = (
     *outer_mutants.MUTANTS,
+    *trainer_mutants.MUTANTS,
     # file in fastacct/, text, text without the rule, test: "verbs/jit test_a" is in tests/verbs/test_jit.py, begins so
     ("mechanisms/samplers.py", "noise = self.noise / far", "noise = self.noise / np.sqrt(far)",
      "mechanisms/batches test_a_record_added_or_removed"),
@@ -269,6 +270,52 @@ MUTANTS = (
      "core/files test_a_file_of_somebody"),
     ("core/search.py", "np.where(np.isnan(found), worst, found)", "np.where(np.isnan(found), 0.0, found)",
      "core/search test_what_is_no_number"),
+    ("core/work.py", "        _HERE.done = before\n", "        _HERE.done = None\n", "core/work test_nobody_counts"),
+    ("core/work.py", "before, _HERE.done = _HERE.done, {}", "before, _HERE.done = _HERE.done, dict(_HERE.done or {})",
+     "core/work test_nobody_counts"),
+    ("core/deltas.py", "return max(works) > 1e9", "return False", "core/work test_a_quantile_of_dear"),
+    ("readers/contour.py", "note({(self, asked): found[3]})", "pass", "core/work test_a_line_counts"),
+    ("readers/contour.py", "_kernels.counted() - before", "_kernels.counted()", "core/work test_a_line_counts"),
+    ("readers/lines.py", "        note(known[epsilons][1])\n", "", "core/work test_a_rate_of_dear"),
+    ("readers/lines.py", "        self.done.update(done)\n", "", "core/work test_a_search_that_has"),
+    ("readers/lines.py", "        if self.left <= 0.0:\n            return e[at], e[at]\n", "",
+     "core/work test_a_search_that_has"),
+    ("readers/lines.py", "self.done: Done = dict(before or {})", "self.done: Done = {}",
+     "core/work test_work_of_a_first"),
+    ("readers/lines.py", "                if self.left <= 0.0:\n", "                if False:\n",
+     "core/work test_work_of_a_first"),
+    ("readers/grid/reader.py", "1e3 * place.work / spacing", "1e3 * place.work", "core/work test_a_grid_counts"),
+    ("readers/grid/reader.py",
+     "        note({(self, *key): 1e3 * place.work / spacing})\n        if key not in self._kept:\n",
+     "        if key not in self._kept:\n            note({(self, *key): 1e3 * place.work / spacing})\n",
+     "core/work test_a_delta_counts"),
+    ("readers/smoothed.py", "note({(self, *key): 50.0 * (4.0 + len(self._sides[number])) * found.points})", "pass",
+     "core/work test_a_finite_sum_counts"),
+    ("readers/cell.py", "pair.side(self._direction).lower.reached()", "pair.side(self._direction).upper.reached()",
+     "readers/cell test_a_loss_that_is_surely"),
+    ("readers/cell.py", "if all(pair.is_mirrored for pair, _ in self.pairs):",
+     "if any(pair.is_mirrored for pair, _ in self.pairs):", "readers/cell test_losses_that_are_the_same"),
+    ("readers/cell.py", "max(side.roughly(quantity, target)", "min(side.roughly(quantity, target)",
+     "readers/cell test_what_is_roughly"),
+    ("readers/job.py", "most = max(most, cell.roughly(quantity, target))", "most = cell.roughly(quantity, target)",
+     "readers/job test_of_several_alternatives"),
+    ("readers/job.py", "order = np.lexsort((target, owner))", "order = np.argsort(owner, kind='stable')",
+     "readers/job test_targets_in_any_order"),
+    ("readers/job.py", "float(np.asarray(count)) * (float((law.loss", "1.0 * (float((law.loss",
+     "readers/job test_finite_losses_of_all"),
+    ("core/deltas.py", "own[1] + back[1] + beyond", "own[1] + back[1]", "core/deltas test_a_rare_loss"),
+    ("core/deltas.py", "np.where(mass >= 0.0, (below, above), (above, below))", "np.asarray((below, above))",
+     "core/deltas test_weights_of_either"),
+    ("core/deltas.py", "beyond = float(high[-2]) *", "beyond = 0.0 * float(high[-2]) *",
+     "core/deltas test_what_lies_beyond"),
+    ("core/deltas.py", "all(most > chance for most in each)", "all(most > 2.0 * chance for most in each)",
+     "core/deltas test_a_loss_that_is_a_little"),
+    ("core/deltas.py", "np.where((low < top) & (top < high), -0.5 * b * b / a, 0.0)", "np.zeros(low.size)",
+     "core/deltas test_the_largest_inside"),
+    ("mechanisms/nested.py", "if all(relation in each for each in own))", "if any(relation in each for each in own))",
+     "mechanisms/parallel test_relations"),
+    ("mechanisms/nested.py", "np.maximum.reduce([job.divergence(", "np.minimum.reduce([job.divergence(",
+     "mechanisms/parallel test_divergences_are"),
     ("losses/pieces.py", "return Lost(self.q, self.p)", "return self",
      "kernels/renyi/pieces_moments test_a_mass_that_p"),
     ("mechanisms/base.py", "replace(self, **changed).marked(self.is_replaced) if", "replace(self, **changed) if",

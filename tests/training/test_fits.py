@@ -1,5 +1,7 @@
 """What `fit` of Keras draws and steps by, with stand-ins for the models and data that Keras holds."""
 
+import json
+import secrets
 import warnings
 from types import SimpleNamespace
 
@@ -68,7 +70,8 @@ def test_poisson_samples_of_a_private_model_have_its_rate_or_less():
     for counted in ({"sample_rate": 0.1}, {"sample_rate": 0.11}, {"records": 40, "batch_size": 4}):
         refuse_other_batches(Meter(**RUN, **counted), private(), object())
     for less in ({"sample_rate": 0.0999}, {"records": 40, "batch_size": 3}):
-        with pytest.raises(ValueError, match=r"draws sample_rate = 0\.1, and the meter counts 0\.0"):
+        said = r"draws sample_rate = 0\.1, and the meter counts 0\.0.*what fit\(\) draws: sample_rate=0\.1,"
+        with pytest.raises(ValueError, match=said):
             refuse_other_batches(Meter(**RUN, **less), private(), object(), draws_batches=True)
     with pytest.raises(ValueError, match="draws sampling = 'poisson', and the meter counts 'shuffled'"):
         refuse_other_batches(PASS, private(), object())
@@ -94,13 +97,33 @@ def test_a_data_set_of_several_workers_is_refused():
 
 
 def test_a_seed_draws_the_same_batches_again():
-    counted = Meter(**RUN, sample_rate=0.1)
-    refuse_batches_again(counted, private(seed=7))
+    counted, secret = Meter(**RUN, sample_rate=0.1), secrets.randbits(63) + 2**62
+    refuse_batches_again(counted, private(seed=secret), None)
+    refuse_batches_again(counted, private(seed=secret), None)  # no step was taken
     counted.step()
-    with pytest.raises(ValueError, match=r"the same batches from DPKerasConfig\(seed=\.\.\.\)"):
-        refuse_batches_again(counted, private(seed=7))
-    for new in (private(), private(seed=7, poisson_sampling_in_fit=False), PLAIN):
-        refuse_batches_again(counted, new)
+    with pytest.raises(ValueError, match=r"each fit\(\) with this DPKerasConfig.* draws the same batches again"):
+        refuse_batches_again(counted, private(seed=secret), None)
+    again = Meter(**RUN, sample_rate=0.1)
+    again.load_state_dict(json.loads(json.dumps(counted.state_dict())))
+    with pytest.raises(ValueError, match=r"seed=secrets\.randbits"):
+        refuse_batches_again(again, private(seed=secret), None)
+    after = Meter(**RUN, sample_rate=0.1, after=fa.Gaussian(1.0).poisson(0.1))
+    with pytest.raises(ValueError, match="the same batches again"):
+        refuse_batches_again(after, private(seed=secret), None)
+    for new in (private(), private(seed=secret, poisson_sampling_in_fit=False), PLAIN, private(seed=secret + 1)):
+        refuse_batches_again(counted, new, None)
+    refuse_batches_again(after, private(seed=secret + 2), None)
+    data = SimpleNamespace(py_dataset=SimpleNamespace(_rng=np.random.default_rng(secret)))
+    with pytest.raises(ValueError, match="the same batches again"):
+        refuse_batches_again(counted, private(), data)
+    refuse_batches_again(Meter(**RUN, sample_rate=0.1), private(seed=secret), None)  # a model of its own, counted alone
+
+
+def test_a_seed_of_the_batches_that_somebody_may_know_gives_a_warning():
+    with pytest.warns(UserWarning, match=r"Its seed is 7, and .*seed=secrets\.randbits\(63\)"):
+        refuse_batches_again(Meter(**RUN, sample_rate=0.1), private(seed=7), None)
+    with pytest.raises(ValueError, match="Its seed is 42, which everybody knows"):
+        refuse_batches_again(Meter(**RUN, sample_rate=0.1), private(seed=42), None)
 
 
 def test_steps_are_those_that_the_model_takes_now():
@@ -164,30 +187,45 @@ def test_a_loader_at_another_rate_than_records_and_batches_is_refused():
         Meter(**RUN, sample_rate=0.001).refuse_other(_poisson(rate_of_float32(0.001)))
 
 
-def test_a_step_that_is_told_and_does_not_come_is_none_and_one_beyond_a_pass_is_refused():
-    """TensorFlow finds the end of a pipeline of unknown length in the step after the last one."""
-    meter = Meter(**RUN, **GIVEN)
+@pytest.mark.parametrize("is_jax", [False, True])
+def test_a_step_that_is_told_and_does_not_come_is_none_and_one_beyond_a_pass_is_refused(is_jax):
+    """TensorFlow and JAX find the end of data of unknown length in the step after the last one."""
+    meter, taken = Meter(**RUN, **GIVEN), []
+    model = SimpleNamespace(train_function=lambda *given: taken.append(given))
+    step, state = model.train_function, ("state",) * is_jax
     fit = (
-        "def told(length, left):\n"
+        "def told(length):\n"
         "    epoch_iterator = Namespace(data_adapter=Namespace(num_batches=length))\n"
-        "    iterator = Namespace(get_next_as_optional=lambda: Namespace(has_value=lambda: left))\n"
-        "    return is_over(meter)\n"
+        "    return is_over(meter, model)\n"
     )
-    names = {"__name__": "keras.src.trainer", "Namespace": SimpleNamespace, "is_over": is_over, "meter": meter}
+    names = {"__name__": "keras.src.trainer", "Namespace": SimpleNamespace, "is_over": is_over}
+    names |= {"meter": meter, "model": model}
     exec(fit, names)
     for _ in range(2):
         meter.epoch()
         for _ in range(10):
-            assert not names["told"](None, left=True)
-            assert not names["told"](11, left=True)
+            assert not names["told"](None)
+            assert not names["told"](11)
             meter.step()
-        assert names["told"](None, left=False)
-        for length, left in ((None, True), (11, False), (20, True)):
+        for left, error in (([], StopIteration), ([1, 2], ValueError)):
+            assert names["told"](None)
+            with pytest.raises(error) as raised:
+                model.train_function(*state, iter(left))
+            assert not left or "more than the 10 steps that a pass of the meter has" in str(raised.value)
+            assert model.train_function is step
+        for length in (11, 20):
             with pytest.raises(ValueError, match="more than the 10 steps that a pass of the meter has"):
-                names["told"](length, left)
+                names["told"](length)
     with pytest.raises(ValueError, match="more than the 10 steps"):
-        is_over(meter)
-    assert (meter.steps, meter.epsilon) == (20, fa.dpsgd.epsilon(**RUN, **GIVEN, epochs=2))
+        is_over(meter, model)
+    assert names["told"](None)  # and the fit is broken off
+    meter.epoch()
+    meter.step()
+    assert not taken
+    model.train_function(*state, [5])
+    assert taken == [(*state, [5])]
+    assert model.train_function is step
+    assert (meter.steps, meter.epsilon) == (21, fa.dpsgd.epsilon(**RUN, **GIVEN, epochs=3))
     meter = Meter(**RUN, sample_rate=0.1)  # has no passes
     meter.epoch()
-    assert not is_over(meter)
+    assert not is_over(meter, model)

@@ -83,6 +83,14 @@ class Own(FedAvg):
         return super().aggregate_train(server_round, replies)
 
 
+class Keeps(FedAvg):
+    """One client of all."""
+
+    def _check_and_log_replies(self, replies, is_train, validate=True):
+        valid, errors = super()._check_and_log_replies(replies, is_train, validate)
+        return valid[:1], errors
+
+
 class Quiet(DifferentialPrivacyServerSideFixedClipping):
     def _add_noise_to_aggregated_arrays(self, aggregated_arrays):
         return aggregated_arrays
@@ -106,6 +114,7 @@ def patched():
         (mean, "FedAvg adds no noise: no epsilon holds. Give it to DifferentialPrivacyServerSide"),
         (lambda: private(mean(kind=FedAvgM)), "FedAvgM is not the mean of the clients"),
         (lambda: private(mean(kind=Own)), "Own is not the mean of the clients"),
+        (lambda: private(mean(kind=Keeps)), "it has its own _check_and_log_replies"),
         (lambda: private(mean(), kind=Quiet), "_add_noise_to_aggregated_arrays of the strategy was replaced"),
         (patched, "_add_noise_to_aggregated_arrays of the strategy was replaced"),
         (lambda: Around(private(mean())), "Around is not Flower's: nothing is known of its noise"),
@@ -116,6 +125,15 @@ def test_rounds_whose_noise_is_not_known_need_a_word(strategy, said):
         Metered(strategy(), Meter(**ALL))
     assert "Metered(strategy, meter, adds_noise=True)" in str(error.value)
     Metered(strategy(), Meter(**ALL), adds_noise=True)
+
+
+def test_a_seed_of_the_script_is_not_that_of_the_noise():
+    found = []
+    for _ in range(2):
+        np.random.seed(1)  # noqa: NPY002
+        found.append(start(Metered(private(mean()), Meter(**ALL))).arrays.to_numpy_ndarrays()[0])
+        assert np.random.normal() == np.random.RandomState(1).normal()  # noqa: NPY002
+    assert not (found[0] == found[1]).any()
 
 
 def test_less_noise_than_is_counted_is_refused_with_a_word_or_without():

@@ -1,8 +1,12 @@
-"""What a meter is given beside what it counts: cycles, and states that were kept."""
+"""What a meter is given beside what it counts: cycles."""
+
+import sys
+from types import ModuleType
 
 import pytest
 
-from fastacct.training.given import is_more, of_keywords, refuse_other_draws
+from fastacct.training import Meter
+from fastacct.training.given import of_keywords, refuse_other_draws
 
 POISSON = of_keywords({"sample_rate": 0.1})
 CYCLES = POISSON._replace(per=10)
@@ -17,17 +21,20 @@ def test_samples_that_are_drawn_anew_are_no_cycles():
     refuse_other_draws(CYCLES, POISSON)  # more is counted
 
 
-@pytest.mark.parametrize(
-    ("kept", "own", "more"),
-    [
-        ((4, 40), (2, 18), True),
-        ((4, 13), (2, 18), True),  # four passes, of which three were broken off
-        ((2, 18), (4, 13), False),
-        ((2, 18), (2, 17), True),
-        ((2, 17), (2, 18), False),
-        ((2, 18), (2, 18), True),
-    ],
-)
-def test_passes_count_before_steps(kept, own, more):
-    names = ("units", "steps")
-    assert is_more(dict(zip(names, kept, strict=True)), dict(zip(names, own, strict=True))) is more
+def grain(patch, kind, **fields):
+    """An object of a class of grain's, or of one that stands in for it."""
+    home = f"grain._src.python.dataset.transformations.{kind}"
+    made = type(f"{kind.title()}MapDataset", (), {"__module__": home, "__len__": lambda self: 6})
+    patch.setitem(sys.modules, home, ModuleType(home))
+    setattr(sys.modules[home], made.__name__, made)
+    thing = made()
+    vars(thing).update(fields)
+    return thing
+
+
+def test_keywords_stand_for_no_loader_of_which_nothing_is_proved(monkeypatch):
+    meter = Meter(noise_multiplier=1.0, delta=1e-4, sample_rate=0.5)
+    meter.refuse_other(object())  # nobody knows
+    twice = grain(monkeypatch, "repeat", _parent=grain(monkeypatch, "source"))
+    with pytest.raises(ValueError, match="between the records and their order nothing may stand"):
+        meter.refuse_other(grain(monkeypatch, "batch", _parent=twice, _batch_size=2, _drop_remainder=False))

@@ -294,6 +294,22 @@ def test_poisson_batches_of_the_trainer_s_own_seed_are_warned_of(tmp_path, given
 
 
 @pytest.mark.parametrize("prepares", [False, True])
+def test_poisson_batches_that_are_drawn_again_from_a_secret_seed_are_refused(tmp_path, prepares):
+    meter, secret = None, torch.Generator().seed()
+    for is_again in (False, True):
+        kind = of_poisson(torch.Generator().manual_seed(secret), prepares)
+        mine = private_trainer(tmp_path, kind=kind)
+        meter = meter or Meter(mine.get_train_dataloader(), noise_multiplier=3.0, delta=DELTA)
+        huggingface.MeterCallback(meter).attach(mine)
+        if is_again:
+            with pytest.raises(ValueError, match="the loader's generator draws the same batches again"):
+                mine.train()
+        else:
+            mine.train()
+        assert meter.steps == 30
+
+
+@pytest.mark.parametrize("prepares", [False, True])
 def test_poisson_batches_of_a_secret_generator_are_new_in_each_run_and_after_a_resume(tmp_path, prepares):
     secret, drawn = torch.Generator(), []
     secret.seed()

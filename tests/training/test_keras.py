@@ -1,5 +1,6 @@
 """The callback for Keras, in real trainings: each step's epsilon, the stop, and a process that is killed."""
 
+import json
 import os
 import subprocess
 import sys
@@ -129,6 +130,36 @@ def test_the_file_has_each_step_of_an_epoch_that_is_broken_off(stream, tmp_path)
             model().fit(*data, **size, **broken)
         much = {"steps": 7 * times} if stream else {"epochs": times}
         assert meter.epsilon == fa.dpsgd.epsilon(noise_multiplier=3.0, delta=1e-4, **given, **much)
+
+
+def test_fits_at_a_time_with_one_file_share_one_count(tmp_path):
+    path, first, second = tmp_path / "meter.json", Meter(**RUN, **BATCHES), Meter(**RUN, **BATCHES)
+
+    class Other(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch == 0:
+                fit(model(), counting(second, path), epochs=2)
+
+    fit(model(), counting(first, path), Other(), epochs=2)
+    assert first.epsilon == passes(4)
+    assert json.loads(path.read_text())["units"] == 4
+    again = Meter(**RUN, **BATCHES, stop_at=passes(4))
+    fit(model(), counting(again, path))
+    assert (again.steps, again.epsilon) == (40, passes(4))
+
+
+def test_an_epoch_beyond_the_budget_of_two_fits_is_not_to_be_kept(tmp_path):
+    path, limit = tmp_path / "meter.json", passes(1)
+
+    class Other(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            other = Meter(**RUN, **BATCHES, stop_at=limit)
+            fit(model(), counting(other, path, whole_epochs=True), epochs=1)
+
+    first = Meter(**RUN, **BATCHES, stop_at=limit)
+    with pytest.raises(fa.BudgetExceededError, match=r"another fit with .* has used the budget"):
+        fit(model(), counting(first, path, whole_epochs=True), Other(), epochs=1)
+    assert json.loads(path.read_text())["units"] == 2
 
 
 KILLED = """

@@ -13,6 +13,7 @@ import fastacct as fa
 TRAININGS = """
 import json, os, warnings
 import numpy as np, keras
+import fastacct as fa
 from jax_privacy import keras_api
 from fastacct.training import Meter
 from fastacct.training.keras import MeterCallback
@@ -58,6 +59,13 @@ found["rate"] = fit(made(batch_size=20, **sampling), meter(sample_rate=0.01))
 found["right rate"] = fit(made(batch_size=20, **sampling), meter(sample_rate=0.5))
 m, one = made(**sampling), meter(sample_rate=0.1)
 found["fits"] = [fit(m, one), fit(m, one)]
+before = {"sample_rate": 0.1, "after": fa.Gaussian(4.0).poisson(0.1) * 10}
+found["after"] = fit(m, meter(**before))
+found["new seed"] = fit(made(**sampling | {"seed": 2**40 + 7}), meter(**before))
+one = meter(sample_rate=0.1)
+for name in ("seeded", "seeded again"):
+    np.random.seed(4)
+    found[name] = fit(made(**sampling | {"seed": None}), one)
 m, one = made(), meter()
 found["two fits"] = [fit(m, one), fit(m, one)]
 
@@ -67,6 +75,11 @@ class Data(keras.utils.PyDataset):
     def __getitem__(self, i):
         return x[i * b : (i + 1) * b], y[i * b : (i + 1) * b]
 
+def rows(count):
+    for i in range(count):
+        yield x[:b], y[:b]
+
+found["streams"] = [fit(made(), meter(), data=(rows(count),)) for count in (10, 7, 12)]
 found["workers"] = [fit(made(), meter(), data=(Data(workers=k),)) for k in (1, 2)]
 m = made()
 key = next(w for w in m.non_trainable_weights if w.name == "_rng")
@@ -120,10 +133,23 @@ def test_other_batches_than_are_counted_are_refused(found):
     assert "draws sample_rate = 0.5, and the meter counts 0.01" in found["rate"][0]
     first, second = found["fits"]
     assert first[1] == second[1] == 10
-    assert "each fit() draws the same batches" in second[0]
+    assert "draws the same batches again, from a seed that was counted already" in second[0]
+    assert "draws the same batches again" in found["after"][0]
+    assert found["after"][1] == 0
+    assert found["new seed"][1] == 10
+    assert found["seeded"][1] == 10
+    assert "draws the same batches again" in found["seeded again"][0]
     one, two = found["workers"]
     assert one[1:] == [10, passes(1)]
     assert "PyDataset(workers=1)" in two[0]
+
+
+def test_data_of_unknown_length_are_counted_as_they_are_used(found):
+    whole, part, more = found["streams"]
+    assert whole[1:] == [10, passes(1)]
+    assert part[1:] == [8, passes(1)]  # of the step that did not come
+    assert "more than the 10 steps that a pass of the meter has" in more[0]
+    assert more[1] == 10
 
 
 def test_a_key_of_the_noise_that_somebody_may_know_gives_a_warning(found):

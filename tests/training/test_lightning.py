@@ -248,6 +248,22 @@ def test_poisson_batches_of_the_script_s_seed_are_warned_of_and_of_a_secret_one_
         assert bool(found) == (generator is None)
 
 
+def test_poisson_batches_that_are_drawn_again_from_a_secret_seed_are_refused(tmp_path):
+    data_loader = pytest.importorskip("opacus.data_loader", reason="Opacus is not installed")
+    run = {name: value for name, value in RUN.items() if name != "neighbors"}
+    secret, meter = torch.Generator().seed(), Meter(**run, sample_rate=-(-(2**24) // 10) / 2**24)
+
+    def train():
+        generator = torch.Generator().manual_seed(secret)
+        data = data_loader.DPDataLoader.from_data_loader(loader(), generator=generator)
+        trainer(tmp_path, MeterCallback(meter)).fit(Private(), data)
+
+    train()
+    with pytest.raises(ValueError, match="the loader's generator draws the same batches again"):
+        train()
+    assert meter.steps == 30
+
+
 def test_an_optimizer_that_is_exchanged_for_one_without_noise_is_refused(tmp_path):
     class Changed(Private):
         def on_train_batch_start(self, batch, at):

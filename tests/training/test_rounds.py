@@ -1,11 +1,13 @@
 """Rounds of strategies that stand in for Flower's, without it: what has less noise than is counted is refused."""
 
+import contextlib
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from fastacct.training import Meter
-from fastacct.training.rounds import refuse_clients, refuse_noise, refuse_weights
+from fastacct.training.rounds import refuse_clients, refuse_noise, refuse_weights, unseeded
 
 HERE = "flwr.serverapp.strategy"
 
@@ -17,7 +19,7 @@ def flowers(name, **more):
         return given
 
     method.__module__ = HERE
-    names = ("aggregate_train", "configure_train", "_add_noise_to_aggregated_arrays")
+    names = ("aggregate_train", "configure_train", "_add_noise_to_aggregated_arrays", "_check_and_log_replies")
     return type(name, (), {**dict.fromkeys(names, method), "__module__": HERE, **more})
 
 
@@ -39,6 +41,11 @@ def private(noise=2.0, clients=10, inner=None, kind=Fixed, available=10, **more)
     return given(kind(), noise_multiplier=noise, num_sampled_clients=clients, strategy=inner, **more)
 
 
+class Keeps(FedAvg):
+    def _check_and_log_replies(self, *given):
+        return given[:1]
+
+
 class Mine(Fixed):
     def _add_noise_to_aggregated_arrays(self, arrays):
         return arrays
@@ -52,6 +59,8 @@ class Mine(Fixed):
         (private(inner=given(FedAvg(), aggregate_train=len)), "FedAvg is not the mean of the clients"),
         (private(kind=Mine), "_add_noise_to_aggregated_arrays of the strategy was replaced"),
         (given(private(), aggregate_train=len), "aggregate_train of the strategy was replaced"),
+        (private(inner=given(FedAvg(), _check_and_log_replies=len)), "it has its own _check_and_log_replies"),
+        (private(inner=Keeps()), "Keeps is not the mean of the clients .*: it has its own _check_and_log_replies"),
         (SimpleNamespace(strategy=private()), "SimpleNamespace is not Flower's"),
         (SimpleNamespace(noise_multiplier=2.0), "aggregate_train of the strategy was replaced"),
         (private(kind=Mine, clipped_count_stddev=1.0), "_add_noise_to_aggregated_arrays of the strategy was"),
@@ -78,7 +87,7 @@ def test_less_noise_is_refused_with_a_word_or_without(adds_noise):
 @pytest.mark.parametrize(
     ("strategy", "run", "asked", "said"),
     [
-        (private(clients=4), SAMPLE, 5, "5 clients are asked, and the meter counts batch_size = 4"),
+        (private(clients=4), SAMPLE, 5, "5 .* asked, and the meter counts batch_size = 4: .*min_train_nodes=4"),
         (private(clients=5), SAMPLE, 4, "4 clients are asked, and the noise is for num_sampled_clients = 5"),
         (private(clients=4, available=9), SAMPLE, 4, "4 of at least 9 clients are asked"),
         (private(clients=4), ALL | {"sample_rate": 0.4}, 4, "Flower asks a fixed number of clients"),
@@ -121,6 +130,39 @@ def test_another_client_does_not_take_the_place_of_one_that_is_missing():
     with pytest.raises(ValueError, match="4 of 10 clients are asked, so that another takes the place"):
         refuse_clients(private(clients=4), run, 4, GRID, adds_noise=True)
     refuse_clients(private(), run, 10, GRID, adds_noise=True)
+
+
+class Harmless(FedAvg):
+    """A FedAvg with a start and an evaluation of its own."""
+
+    def __init__(self):
+        self.own = 1
+
+    def summary(self):
+        return None
+
+    def configure_evaluate(self, *given):
+        return []
+
+
+def test_what_does_not_move_the_mean_may_be_ones_own():
+    refuse_noise(private(inner=Harmless()), 2.0, FedAvg, adds_noise=False)
+
+
+def test_noise_of_the_global_generator_has_a_seed_that_nobody_knows():
+    np.random.seed(5)  # noqa: NPY002
+    expected = np.random.RandomState(5).normal(size=9)
+    first = np.random.normal(size=3)  # noqa: NPY002
+    drawn = []
+    for error in (None, KeyError):
+        with contextlib.suppress(KeyError), unseeded():
+            drawn += [*np.random.normal(size=3)]  # noqa: NPY002
+            if error:
+                raise error
+    assert (first == expected[:3]).all()
+    assert (np.random.normal(size=6) == expected[3:]).all()  # noqa: NPY002
+    assert not {*drawn} & {*expected}
+    assert len({*drawn}) == 6
 
 
 def test_clients_that_weigh_differently_are_refused():

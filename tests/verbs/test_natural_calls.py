@@ -7,7 +7,8 @@ import pytest
 import fastacct as fa
 from fastacct.__main__ import main
 from tests.foreign_calls import FOREIGN, FOREIGN_COMMANDS
-from tests.natural_calls import ANSWERED_TOO, COMMANDS, MORE, UNHELPED_TOO
+from tests.natural_calls import ANSWERED_TOO, MORE, UNHELPED_TOO
+from tests.natural_commands import COMMANDS
 
 RUN = {"noise_multiplier": 1.0, "records": 1000, "batch_size": 50, "epochs": 2}
 FIXED = {"noise_multiplier": 1.0, "sample_rate": 0.05, "steps": 20}

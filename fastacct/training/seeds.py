@@ -1,0 +1,78 @@
+"""Seeds that samples are drawn from: whether somebody may know them, and whether they are drawn from again."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fastacct.core.extras import Foreign
+from fastacct.loaders.keywords import refuse_known
+from fastacct.loaders.seen import Seen, of_seed
+
+_HERE: Final[set[str]] = set()
+"""Marks of what any meter of this process has drawn from."""
+
+
+class Begin(NamedTuple):
+    """What samples are drawn from."""
+
+    of: str
+    state: bytes
+    cure: str
+    seed: int | None = None
+    """Of a generator of PyTorch its loader tells."""
+
+
+def of_numpy(of: str, seed: Foreign, cure: str) -> Begin:
+    """What numpy's default_rng(seed) begins with."""
+    state = np.random.default_rng(seed).bit_generator
+    given = getattr(getattr(state, "seed_seq", None), "entropy", None)
+    return Begin(of, repr(state.state).encode(), cure, given if isinstance(given, int) else None)
+
+
+def begin_of(batches: object) -> Begin | None:
+    """What `sampler.batch_iterator(n, rng)` of JAX Privacy and samples of PyTorch begin with; None of other batches."""
+    frame: Foreign = getattr(batches, "gi_frame", None)
+    if frame is not None and str(frame.f_globals.get("__name__")).startswith("jax_privacy."):
+        rng = frame.f_locals.get("rng")
+        return None if rng is None else of_numpy("batch_iterator(n, rng)", rng, "take rng=numpy.random.default_rng()")
+    sampler: Foreign = getattr(batches, "batch_sampler", None)
+    if not type(sampler).__module__.startswith("opacus."):
+        sampler = getattr(sampler, "sampler", None)
+        if not getattr(sampler, "replacement", False):
+            return None
+    drawn: Foreign = getattr(sampler, "generator", None) or sys.modules["torch"].default_generator
+    try:
+        state = drawn.get_state().numpy().tobytes()
+    except RuntimeError:  # of the system, as Opacus' secure_mode has it
+        return None
+    return Begin("the loader's generator", state, "seed it anew, secret = torch.Generator(); secret.seed()")
+
+
+class Seeds:
+    """Marks of the seeds that a meter has counted samples of."""
+
+    def __init__(self, marks: object = ()) -> None:
+        if not isinstance(marks, list | tuple) or not all(isinstance(one, str) for one in marks):
+            raise TypeError("seeds are no list of words")
+        self.marks = {*marks}
+
+    def refuse_again(self, begin: Begin | None, *, is_counted: bool, is_after: bool) -> None:
+        """ValueError where samples are known, or were counted already; None begins with a new seed.
+
+        A seed that somebody may know is warned of.  Of another meter, whose releases this one is after, seeds are known
+        in this process alone.
+        """
+        if begin is None:
+            return
+        mark = hashlib.sha256(begin.state).hexdigest()[:32]
+        if (is_counted and mark in self.marks) or (is_after and mark in _HERE):
+            raise ValueError(
+                f"{begin.of} draws the same batches again, from a seed that was counted already: {begin.cure}"
+            )
+        refuse_known(Seen(begin.of, "jax_privacy", {}, {}, 0, notes=of_seed(begin.seed)))
+        self.marks.add(mark)
+        _HERE.add(mark)

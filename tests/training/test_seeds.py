@@ -1,0 +1,95 @@
+"""Seeds of samples: the same again is refused, and one that somebody may know is warned of."""
+
+import itertools
+import json
+import secrets
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct.training import Meter
+
+RUN = {"noise_multiplier": 1.0, "delta": 1e-4}
+AGAIN = r"batch_iterator\(n, rng\) draws the same batches again.*rng=numpy\.random\.default_rng\(\)"
+OF_JAX = """
+def batch_iterator(n, rng=None):
+    rng = numpy.random.default_rng(rng)
+    for _ in range(10):
+        yield rng.choice(n, size=2)
+"""
+names = {"__name__": "jax_privacy.batch_selection", "numpy": np}
+exec(OF_JAX, names)
+batch_iterator = names["batch_iterator"]
+
+
+def fresh():
+    return secrets.randbits(100)
+
+
+def meter(**given):
+    return Meter(**RUN, sample_rate=0.1, **given)
+
+
+def few(mine, rng):
+    return [list(one) for one in itertools.islice(mine.batches(batch_iterator(100, rng)), 5)]
+
+
+@pytest.mark.parametrize("kind", [int, np.random.default_rng, np.random.SeedSequence])
+def test_a_loop_that_goes_on_with_its_old_seed_is_refused(kind):
+    seed, mine = fresh(), meter()
+    few(mine, kind(seed))
+    again = meter()
+    again.load_state_dict(json.loads(json.dumps(mine.state_dict())))
+    for counted in (mine, again):
+        for other in (int, np.random.default_rng):
+            with pytest.raises(ValueError, match=AGAIN):
+                few(counted, other(seed))
+        assert counted.epsilon == fa.dpsgd.epsilon(**RUN, sample_rate=0.1, steps=5)
+    few(again, kind(seed + 1))
+    few(again, None)
+    assert again.steps == 15
+
+
+def test_a_generator_that_goes_on_draws_other_batches():
+    mine, rng = meter(), np.random.default_rng()
+    first, second = few(mine, rng), few(mine, rng)
+    assert first != second
+    assert mine.steps == 10
+
+
+def test_another_meter_that_is_after_the_first_sees_its_seeds():
+    seed = fresh()
+    few(meter(), seed)
+    few(meter(), seed)  # is counted alone
+    with pytest.raises(ValueError, match=AGAIN):
+        few(meter(after=fa.Gaussian(1.0).poisson(0.1) * 5), seed)
+
+
+def test_the_same_groups_may_come_again():
+    run = {"records": 10, "batch_size": 1, "sampling": "allocation", "bins": "persistent"}
+    mine, seed = Meter(**RUN, **run), fresh()
+    few(mine, seed)
+    few(mine, seed)
+    assert mine.epsilon == fa.dpsgd.epsilon(**RUN, **run, epochs=2)
+
+
+def test_seeds_that_somebody_may_know():
+    for known in (7, np.random.default_rng(7)):
+        with pytest.warns(UserWarning, match=r"Its seed is 7, and who .*Leave it to the system, rng=numpy"):
+            few(meter(), known)
+    for public in (0, 42):
+        mine = meter()
+        with pytest.raises(ValueError, match=f"Its seed is {public}, which everybody knows"):
+            few(mine, public)
+        assert mine.steps == 0
+
+
+def test_marks_that_are_damaged_are_refused():
+    mine = meter()
+    few(mine, fresh())
+    state = mine.state_dict()
+    assert len(state["seeds"]) == 1
+    for seeds in ("a", [1], {"a": 1}, None):
+        with pytest.raises(ValueError, match="seeds are no list of words"):
+            meter().load_state_dict(state | {"seeds": seeds})
