@@ -207,6 +207,7 @@ MUTANTS = (
     (READOUT, "any = log(-expm1(e->steps *", "any = log(-expm1(0.5 * e->steps *",
      "kernels/exact/answers test_no_delta"),
     (READOUT, "sum = log(e->steps) + log(e->q)", "sum = log(e->q)", "kernels/exact/answers test_no_delta"),
+    (READOUT, " + fabs(each)", "", "kernels/exact/answers test_the_chance"),
     (READOUT, "        (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {", "        1) {", LARGER),
     (READOUT, "(r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta - e->off))", "1", LARGER),
     (READOUT, "    if (e->symmetric || eps >= e->end[1] *", "    if (1 || eps >= e->end[1] *", LARGER),
