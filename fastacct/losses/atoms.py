@@ -18,7 +18,7 @@ def both(one: Bracket) -> Pair:
 def pair_of(remove: Bracket, add: Bracket) -> Pair:
     """A pair; `NOTHING` where every loss is 0, exactly: beside other losses such atoms take long, and say nothing."""
     sides = [one.upper.as_atoms() for one in (remove, add)]
-    if all(one and not (one.infinite or one.slack or one.loss.any() or one.loss_error.any()) for one in sides):
+    if all(one and not (one.infinite or one.loss.any() or one.loss_error.any()) for one in sides):
         return NOTHING
     return Pair(remove, add)
 
