@@ -140,6 +140,12 @@ def test_epsilon_of_few_steps_inverts_delta_to_few_digits(steps: int, direction:
     assert relative_error(again, 1e-3) < 1e-4
 
 
+def test_epsilon_of_steps_on_all_records_is_that_of_one_gaussian() -> None:
+    assert relative_error(exact_epsilon(2, 1, 9, "1e-5"), reference.gaussian_epsilon("1.5", "1e-5", digits=30)) < 1e-28
+    assert relative_error(exact_delta(2, 1, 9, 0.5), reference.gaussian_delta("1.5", 0.5, 30)) < 1e-28
+    assert exact_epsilon(2, 0, 9, "1e-5") == exact_epsilon(2, 0.5, 9, 1) == 0
+
+
 # --- edges -----------------------------------------------------------------------------------------------------------
 
 
