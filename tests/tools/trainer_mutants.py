@@ -53,6 +53,8 @@ MUTANTS = (
      "training/rounds test_noise_that_is_not"),
     ("training/rounds.py", "    drawn.set_bit_generator(np.random.PCG64DXSM())\n", "",
      "training/rounds test_noise_of_the_global"),
+    ("training/given.py", "    if given.share < counted.share:", "    if False:", "training/given test_records_that"),
+    ("training/given.py", '"records", "at_most", *usual', '"records"', "training/given test_samples_of_another"),
     ("loaders/seen.py", "UnknownLoaderError if is_unknown or not why else ValueError", "UnknownLoaderError",
      "training/given test_keywords_stand_for_no"),
 )
