@@ -82,8 +82,14 @@ def refuse_other_draws(given: Seen, counted: Seen) -> None:
             f"this loader may draw a record again after {given.per} batches, and the meter counts cycles of "
             f"{counted.per}: give the meter this loader"
         )
-    for name, usual in (("sampling", "poisson"), ("sample_rate", None), ("batch_size", None), ("records", None)):
-        drawn, known = given.run.get(name, usual), counted.run.get(name, usual)
+    if given.share < counted.share:
+        raise ValueError(
+            "this loader repeats some records in a pass, to share them evenly among workers, and the meter counts each "
+            "once: give the meter this loader"
+        )
+    usual = {"sampling": "poisson"} | ({"bins": ""} if given.run.get("sampling") == "allocation" else {})
+    for name in ("sampling", "sample_rate", "batch_size", "records", "at_most", *usual):
+        drawn, known = (one.run.get(name, usual.get(name)) for one in (given, counted))
         if name == "sample_rate" and known is None and {"records", "batch_size"} <= counted.run.keys():
             known = counted.run["batch_size"] / counted.run["records"]
         if drawn is None or known is None or drawn == known:

@@ -22,7 +22,7 @@ from fastacct.loaders.seen import Seen, UnknownLoaderError
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.training.given import of_keywords, refuse_other_draws, together, whole
-from fastacct.training.seeds import Begin, Seeds, begin_of
+from fastacct.training.seeds import Begin, Seeds, begin_of, drawn_by
 
 _VERSION: Final = 1  # of the state
 _WHOLE: Final = Domain(1.0, 2.0**53, integer=True)
@@ -260,8 +260,8 @@ class Meter:
         """
         if loader is None and self._is_private:
             raise TypeError("make_private returned another loader, which draws the batches: give it to batches()")
-        if loader is not None and hasattr(loader, "batch_sampler"):
-            self.refuse_other(loader)
+        for one in drawn_by(loader, self._run if self._loader is None or self._drawn.asks else {}):
+            self.refuse_other(one)
         over = self._loader if loader is None else loader
         if not isinstance(over, Iterable):
             raise TypeError("batches() needs a loader to go through: give it here, or to Meter")
@@ -327,7 +327,7 @@ class Meter:
         """
         steps, units, in_pass = self._counts_in(state)
         self.steps, self._units, self._met = steps, units, {"": (units, steps)}
-        self._seeds = Seeds(state.get("seeds", []))
+        self._seeds.marks |= {*state.get("seeds", [])}
         self._in_pass, self._left = None, in_pass if 0 < in_pass < self._size else None
 
     def _counts_in(self, state: Mapping[str, object]) -> tuple[int, int, int]:

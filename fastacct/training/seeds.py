@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -33,12 +34,34 @@ def of_numpy(of: str, seed: Foreign, cure: str) -> Begin:
     return Begin(of, repr(state.state).encode(), cure, given if isinstance(given, int) else None)
 
 
+def _of_jax(batches: object) -> Mapping[str, Foreign]:
+    """What `sampler.batch_iterator(n, rng)` of JAX Privacy goes by; nothing of other batches."""
+    frame: Foreign = getattr(batches, "gi_frame", None)
+    is_known = frame is not None and str(frame.f_globals.get("__name__")).startswith("jax_privacy.")
+    return frame.f_locals if is_known else {}
+
+
+def drawn_by(batches: object, run: Mapping[str, Foreign]) -> tuple[object, ...]:
+    """The loader, or the sampler of JAX Privacy, that draws batches, where it is seen.
+
+    Raises
+    ------
+    ValueError
+        Where it draws from another number of records than the run has.
+    """
+    if hasattr(batches, "batch_sampler"):
+        return (batches,)
+    given = _of_jax(batches)
+    n, records = given.get("num_examples"), run.get("records")
+    if None not in (n, records) and n != records:
+        raise ValueError(f"batch_iterator draws from {n} records, and the meter counts records = {records!r}")
+    return (given["self"],) if "self" in given else ()
+
+
 def begin_of(batches: object) -> Begin | None:
     """What `sampler.batch_iterator(n, rng)` of JAX Privacy and samples of PyTorch begin with; None of other batches."""
-    frame: Foreign = getattr(batches, "gi_frame", None)
-    if frame is not None and str(frame.f_globals.get("__name__")).startswith("jax_privacy."):
-        rng = frame.f_locals.get("rng")
-        return None if rng is None else of_numpy("batch_iterator(n, rng)", rng, "take rng=numpy.random.default_rng()")
+    if (rng := _of_jax(batches).get("rng")) is not None:
+        return of_numpy("batch_iterator(n, rng)", rng, "take rng=numpy.random.default_rng()")
     sampler: Foreign = getattr(batches, "batch_sampler", None)
     if not type(sampler).__module__.startswith("opacus."):
         sampler = getattr(sampler, "sampler", None)

@@ -3,6 +3,8 @@
 import itertools
 import json
 import secrets
+import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,6 +15,24 @@ from fastacct.training import Meter
 RUN = {"noise_multiplier": 1.0, "delta": 1e-4}
 AGAIN = r"batch_iterator\(n, rng\) draws the same batches again.*rng=numpy\.random\.default_rng\(\)"
 OF_JAX = """
+class CyclicPoissonSampling:
+    cycle_length, truncated_batch_size, iterations = 1, None, 100
+
+    class partition_type:
+        name = "EQUAL_SPLIT"
+
+    def __init__(self, sampling_prob):
+        self.sampling_prob = sampling_prob
+
+    def batch_iterator(self, num_examples, rng=None):
+        yield from (rng.choice(num_examples, size=2) for _ in range(10))
+
+class FixedBatchSampling:
+    replace, batch_size, iterations = False, 50, 100
+
+    def batch_iterator(self, num_examples, rng=None):
+        yield from (rng.choice(num_examples, size=50) for _ in range(10))
+
 def batch_iterator(n, rng=None):
     rng = numpy.random.default_rng(rng)
     for _ in range(10):
@@ -83,6 +103,35 @@ def test_seeds_that_somebody_may_know():
         with pytest.raises(ValueError, match=f"Its seed is {public}, which everybody knows"):
             few(mine, public)
         assert mine.steps == 0
+
+
+def test_a_meter_that_goes_back_keeps_its_marks():
+    mine, seed = meter(), fresh()
+    few(mine, fresh())
+    state = mine.state_dict()
+    few(mine, seed)
+    mine.load_state_dict(state)
+    mine.step(5)  # somebody has seen them
+    with pytest.raises(ValueError, match=AGAIN):
+        few(mine, seed)
+
+
+def test_another_sampler_than_is_counted_is_refused(monkeypatch):
+    home = ModuleType(names["__name__"])
+    vars(home).update(names)
+    monkeypatch.setitem(sys.modules, names["__name__"], home)
+    own, other = names["CyclicPoissonSampling"](0.1), names["CyclicPoissonSampling"](0.5)
+    for mine in (Meter(own, **RUN), meter()):
+        assert len(list(mine.batches(own.batch_iterator(100, np.random.default_rng())))) == 10
+        with pytest.raises(ValueError, match=r"draws sample_rate = 0\.5, and the meter counts 0\.1"):
+            next(mine.batches(other.batch_iterator(100, np.random.default_rng())))
+        assert mine.steps == 10
+    fixed = names["FixedBatchSampling"]()
+    keywords = {"sampling": "fixed_size", "batch_size": 50}
+    for mine in (Meter(fixed, records=5000, **RUN), Meter(records=5000, **RUN, **keywords)):
+        next(mine.batches(fixed.batch_iterator(5000, np.random.default_rng())))
+        with pytest.raises(ValueError, match="draws from 500 records, and the meter counts records = 5000"):
+            next(mine.batches(fixed.batch_iterator(500, np.random.default_rng())))
 
 
 def test_marks_that_are_damaged_are_refused():
