@@ -335,7 +335,7 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
         yield f"Proved: at most {at_most(n['epsilon'])}; {shown}; {end}."
     if n["run"].get("sampling") == "shuffled":
         yield "No gain from shuffling is proved: an epoch counts as one release of all records, of any batch size."
-    yield 'That is so if "What is assumed" holds.'
+    yield 'The guarantee holds if "What is assumed" holds.'
     yield "Smaller ε is safer: 0 at δ = 0 is no change at all. δ is how far probabilities may exceed what ε allows."
     if n["epsilon"] == math.inf:
         return
