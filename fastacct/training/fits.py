@@ -89,6 +89,11 @@ def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_b
     elif kind in _HELD and hasattr(data, _HELD[kind]):
         meter.refuse_other(getattr(data, _HELD[kind]))
     elif not draws_batches:
+        if kind == "TFDatasetAdapter" and _repeats_first(getattr(data, "_dataset", None)):
+            raise ValueError(
+                "repeat() stands before batch(), so that a batch may hold records of two passes, and a record is in "
+                f"more batches than are counted: write batch().repeat(). If it draws as is counted, say {_WORD}"
+            )
         if not is_pass and data is None:
             raise ValueError(f"this Keras does not tell what fit() was given: if it draws as is counted, say {_WORD}")
         if getattr(getattr(data, "py_dataset", None), "workers", 1) > 1:
@@ -96,6 +101,17 @@ def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_b
                 "PyDataset(workers=1): Keras looks at a batch beforehand, and with more workers uses one twice in the "
                 f"first epoch. If this one was built before, say {_WORD}"
             )
+
+
+def _repeats_first(data: Foreign) -> bool:
+    """Whether a pipeline of TensorFlow repeats its records before it makes batches of them."""
+    has_batches = False
+    while data is not None:
+        kind, data = type(data).__name__, getattr(data, "_input_dataset", None)
+        if "Repeat" in kind and has_batches:
+            return True
+        has_batches |= "Batch" in kind
+    return False
 
 
 def refuse_batches_again(meter: Meter, model: Foreign, data: Foreign) -> None:

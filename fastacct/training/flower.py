@@ -27,7 +27,8 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
     Refused are strategies that add less noise than is counted or none, that ask other clients, or that clients weigh
     differently in.  A round in which fewer clients reply than the noise is for changes nothing, and warns.
 
-    Noise that the strategy draws from NumPy's global generator has a seed that nobody knows, whatever the script seeds.
+    Noise from NumPy's global generator, and clients from Python's, have seeds that nobody knows, whatever the script
+    seeds.
 
     After the last round that fits no client is asked, and nothing changes.  Epsilon is among the metrics of a round.
 
@@ -49,7 +50,8 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
         if not self.meter.remaining:
             return []
         self._refuse_noise()
-        asked = [*self.strategy.configure_train(server_round, arrays, config, grid)]
+        with unseeded():
+            asked = [*self.strategy.configure_train(server_round, arrays, config, grid)]
         if not asked:
             return asked
         if self.meter._live.per > 1:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from fastacct.accountants.batching import SAMPLINGS
+from fastacct.core.extras import Foreign
 from fastacct.core.inputs import Domain, as_choice, as_number
 from fastacct.core.rounding import as_written
 from fastacct.loaders.seen import Seen
@@ -39,6 +40,19 @@ def whole(loader: object) -> list[object]:
         found += [_Same(part), *(one if isinstance(one, int | float) else None for one in sizes)]
         held += [inner for name in _PARTS if depth < 8 and (inner := getattr(part, name, None)) is not None]
     return found
+
+
+def go_on(meter: Foreign, state: Mapping[str, Any]) -> None:
+    """Load what a checkpoint kept, where it is more than a meter has: a process that goes back has released more.
+
+    What the meter has counted itself is added, if the checkpoint does not end where it does.
+    """
+    loaded, now = meter._met[""], (meter._units, meter.steps)
+    if (state["units"], state["steps"]) >= now:
+        meter.load_state_dict(state)
+        if (meter._units, meter.steps) > now:
+            meter._units += now[0] - loaded[0]
+            meter.steps += now[1] - loaded[1]
 
 
 def together(noise: float | Sequence[float]) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastacct.core.extras import Foreign, import_extra
+from fastacct.training.given import go_on
 from fastacct.training.meter import Meter
 from fastacct.training.optimizers import private_part, refuse_less_noise, warn_of_seed
 from fastacct.training.seeds import begin_of
@@ -69,8 +70,7 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
             if kept is None:
                 raise ValueError("the checkpoint has no meter: give what was released already as after=")
             kept = kept["attributes"]
-            if kept["meter"]["steps"] >= self.meter.steps:  # a process that goes back has released more
-                self.meter.load_state_dict(kept["meter"])
+            go_on(self.meter, kept["meter"])
         self.meter._draws_from(begin_of(kwargs.get("train_dataloader")))
         same = kept is not None and kept["order"] is not None and kept["order"] == self._order
         self._is_resumed, self._is_over = kept is not None, False

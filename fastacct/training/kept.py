@@ -16,13 +16,13 @@ from fastacct.training.meter import Meter
 def kept(meter: Meter, path: str | os.PathLike[str]) -> Iterator[None]:
     """Add to a meter what others have counted in the file, keep them out, and write the sum at the end.
 
-    What the meter was loaded with may be what the file says, so that the larger of the two holds; what it has counted
-    since then is its own.  The file never says less than before.
+    The file never says less than before.
 
     Raises
     ------
     ValueError
-        The file of another run, or a damaged one.
+        The file of another run, or a damaged one; a meter that was loaded with another state, of which nobody knows
+        whether the file has it.
     """
     real = real_file(path)
     refuse_existing(real, overwrite=True)
@@ -31,6 +31,11 @@ def kept(meter: Meter, path: str | os.PathLike[str]) -> Iterator[None]:
         before = json.loads(real.read_text("utf-8")) if real.exists() else None
         known = meter._met.get(name, meter._met[""])
         begun = known
+        if before is not None and name not in meter._met and known != (0, 0):
+            raise ValueError(
+                f"a state was loaded, and {real.name} has a count of its own: leave load_state_dict out, the file "
+                "keeps the count, or give the file another name"
+            )
         if before is not None:
             steps, units, _ = meter._counts_in(before)
             begun = max(known, (units, steps))

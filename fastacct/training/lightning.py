@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastacct.core.extras import Foreign, import_extra
+from fastacct.training.given import go_on
 from fastacct.training.meter import Meter
 from fastacct.training.optimizers import refuse_less_noise, up_to_32_bits, warn_of_seed
 from fastacct.training.seeds import begin_of
@@ -33,6 +34,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
     def __init__(self, meter: Meter, *, adds_noise: bool = False) -> None:
         self.meter, self.adds_noise = meter, adds_noise
         self._batches = 0
+        self._seen: object = None
         self._is_resumed = False
 
     def on_train_start(self, trainer: Foreign, pl_module: Foreign) -> None:
@@ -40,8 +42,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         if trainer.accumulate_grad_batches != self.meter.accumulate:
             batches = trainer.accumulate_grad_batches
             raise ValueError(f"the trainer accumulates {batches} batches a step: Meter(accumulate={batches})")
-        self.meter.refuse_other(trainer.train_dataloader)
-        self.meter._draws_from(begin_of(trainer.train_dataloader))
+        self._look(trainer)
         for optimizer in trainer.optimizers:
             refuse_less_noise(optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
             warn_of_seed(optimizer)
@@ -49,8 +50,16 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         self._is_resumed = False
 
     def on_train_epoch_start(self, trainer: Foreign, pl_module: Foreign) -> None:
-        """Tell the meter of the pass."""
+        """Tell the meter of the pass, and look at a loader that is made anew."""
+        if trainer.train_dataloader is not self._seen:
+            self._look(trainer)
         self.meter.epoch()
+
+    def _look(self, trainer: Foreign) -> None:
+        """Refuse other batches than the meter counts."""
+        self._seen = trainer.train_dataloader
+        self.meter.refuse_other(self._seen)
+        self.meter._draws_from(begin_of(self._seen))
 
     def on_train_batch_start(self, trainer: Foreign, pl_module: Foreign, *given: Foreign, **named: Foreign) -> None:
         """Count the batch."""
@@ -83,5 +92,4 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
     def load_state_dict(self, state_dict: Mapping[str, Foreign]) -> None:
         """Take over what a checkpoint kept."""
         self._is_resumed = True
-        if state_dict["steps"] >= self.meter.steps:  # a process that goes back has released more
-            self.meter.load_state_dict(state_dict)
+        go_on(self.meter, state_dict)

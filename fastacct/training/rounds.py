@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
+import random
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -137,13 +139,15 @@ def refuse_weights(replies: list[Foreign], key: str) -> None:
 def unseeded() -> Iterator[None]:
     """NumPy's global generator, which Flower draws its noise from, with a seed that nobody knows; then as it was.
 
-    Scripts seed it, and who knows the seed can take the noise away.
+    Scripts seed it, and who knows the seed can take the noise away.  The same of Python's, which it draws clients from.
     """
     drawn: Foreign = np.random
-    before, state = drawn.get_bit_generator(), drawn.get_state(legacy=False)
+    before, state, clients = drawn.get_bit_generator(), drawn.get_state(legacy=False), random.getstate()
+    random.seed(os.urandom(32))
     drawn.set_bit_generator(np.random.PCG64DXSM())
     try:
         yield
     finally:
+        random.setstate(clients)
         drawn.set_bit_generator(before)
         drawn.set_state(state)  # with the half of a pair that is kept

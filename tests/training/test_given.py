@@ -7,7 +7,7 @@ import pytest
 
 from fastacct.loaders.seen import in_order
 from fastacct.training import Meter
-from fastacct.training.given import of_keywords, refuse_other_draws
+from fastacct.training.given import go_on, of_keywords, refuse_other_draws
 
 POISSON = of_keywords({"sample_rate": 0.1})
 CYCLES = POISSON._replace(per=10)
@@ -40,6 +40,25 @@ def test_samples_of_another_shape_are_refused():
     bins = {"sampling": "allocation", "records": 10, "batch_size": 1}
     with pytest.raises(ValueError, match="draws bins = 'persistent', and the meter counts ''"):
         refuse_other_draws(of_keywords(bins | {"bins": "persistent"}), of_keywords(bins))
+
+
+def test_a_checkpoint_of_more_is_added_to_what_a_meter_counted_itself():
+    """Of another day's 30 steps and of 20 of one's own 30 were left."""
+
+    def made(steps):
+        meter = Meter(noise_multiplier=1.0, delta=1e-4, sample_rate=0.1)
+        if steps:
+            meter.step(steps)
+        return meter
+
+    for own, kept, steps in ((0, 30, 30), (20, 30, 50), (30, 30, 30), (30, 20, 30)):
+        meter = made(own)
+        go_on(meter, made(kept).state_dict())
+        assert (meter.steps, meter._units) == (steps, steps)
+    meter = made(0)
+    meter.load_state_dict(made(10).state_dict())
+    go_on(meter, made(30).state_dict())
+    assert meter.steps == 30
 
 
 def grain(patch, kind, **fields):

@@ -264,6 +264,17 @@ def test_poisson_batches_that_are_drawn_again_from_a_secret_seed_are_refused(tmp
     assert meter.steps == 30
 
 
+def test_a_loader_that_is_made_anew_is_looked_at(tmp_path):
+    class Fresh(Private):
+        def train_dataloader(self):
+            return loader() if self.current_epoch == 0 else torch.utils.data.DataLoader(loader().dataset, 20)
+
+    meter = Meter(loader(), **RUN)
+    with pytest.raises(ValueError, match="this loader"):
+        trainer(tmp_path, MeterCallback(meter), reload_dataloaders_every_n_epochs=1).fit(Fresh())
+    assert meter.epsilon == passes(10)
+
+
 def test_an_optimizer_that_is_exchanged_for_one_without_noise_is_refused(tmp_path):
     class Changed(Private):
         def on_train_batch_start(self, batch, at):

@@ -1,6 +1,7 @@
 """Rounds of strategies that stand in for Flower's, without it: what has less noise than is counted is refused."""
 
 import contextlib
+import random
 from types import SimpleNamespace
 
 import numpy as np
@@ -162,7 +163,13 @@ def test_noise_of_the_global_generator_has_a_seed_that_nobody_knows():
     assert (first == expected[:3]).all()
     assert (np.random.normal(size=6) == expected[3:]).all()  # noqa: NPY002
     assert not {*drawn} & {*expected}
-    assert len({*drawn}) == 6
+    random.seed(5)
+    expected = [random.random() for _ in range(2)]
+    random.seed(5)
+    with unseeded():
+        drawn.append(random.random())
+    assert drawn[-1] != expected[0] == random.random()
+    assert len({*drawn}) == 7
 
 
 def test_clients_that_weigh_differently_are_refused():
