@@ -315,7 +315,7 @@ class Meter:
         open_pass = self._in_pass if self._in_pass is not None else self._left
         counts = (self.steps, self._units, open_pass if open_pass else 0)
         found = {"version": _VERSION, "run": self._words(), **dict(zip(_COUNTS, counts, strict=True))}
-        return found | ({"seeds": sorted(self._seeds.marks)} if self._seeds.marks else {})
+        return found | ({"seeds": sorted(marks)} if (marks := self._seeds.marks | self._seeds.theirs) else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint.  A pass that was open is told by `epoch()`, or by `epoch(goes_on=True)`.
