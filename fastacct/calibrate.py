@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
@@ -26,8 +27,9 @@ from fastacct.loaders.keywords import told as told_by_loader
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
+from fastacct.readers.asked import Ask
 from fastacct.readers.attack import rates
-from fastacct.readers.job import Ask, is_on_grid, roughly
+from fastacct.readers.job import is_on_grid, roughly
 
 _ANY: Final = Domain(-math.inf, math.inf)
 _ROUGHLY: Final = {
@@ -102,15 +104,13 @@ def calibrate(
         raise TypeError(
             f"build must be a function of one number that returns a job, as fastacct.Gaussian, not {build!r}"
         )
-    name, target, read = _readout(asked, accountant, {"neighbors": neighbors, "threads": threads})
+    options: CurveOptions = {"neighbors": neighbors, "threads": threads}
+    name, target, read = _readout(asked, accountant, options)
     seen: dict[float, float] = {}
 
     @cache
     def level(x: float) -> float:
-        value = read(_built(build, x, is_ranged=bracket is not None))
-        if np.ndim(value):
-            raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
-        seen[x] = float(value)
+        seen[x] = _one(read(_built(build, x, is_ranged=bracket is not None)), x)
         return excess(seen[x], target)
 
     def hint() -> str:
@@ -122,6 +122,9 @@ def calibrate(
     ends, start = None if bracket is None else _as_bracket(bracket), None
     if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
         goal = _Goal(target, as_number("delta", delta))
+        if target == 0.0:
+            with suppress(TypeError, ValueError):  # said in words where epsilon is asked
+                return _of_zero(lambda x: as_process(build(x)), goal, ends, options, level)
         start = _nearby(lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
     return boundary(level, ends, f"{name} <= {target!r}", hint, start)
 
@@ -179,6 +182,31 @@ def _nearby(
         return boundary(level, ends, "", width=4e-3)  # that of a coarse grid may be as far off
     except (TypeError, ValueError):  # said in words where it is asked again
         return None
+
+
+def _of_zero(
+    build: Callable[[float], Process],
+    goal: _Goal,
+    ends: tuple[float, float] | None,
+    options: CurveOptions,
+    level: Callable[[float], float],
+) -> float:
+    """Where delta at 0 meets its target, for an epsilon that is to be 0: of that a search learns no more than this.
+    ValueError where epsilon is not 0 there."""
+
+    def of_delta(x: float) -> float:
+        return excess(float(answer("delta", build(x), 0.0, **options, only_upper=True).upper), goal.delta)
+
+    found = boundary(of_delta, ends, "")
+    if level(found) > 0.0:
+        raise ValueError("epsilon is above 0 where delta meets its target")
+    return found
+
+
+def _one(value: float | Cells, x: float) -> float:
+    if np.ndim(value):
+        raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
+    return float(value)
 
 
 def _as_law(law: object) -> ErrorLaw:

@@ -44,7 +44,7 @@ from fastacct.loaders.keywords import upper_alone
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.readers.job import Ask
+from fastacct.readers.asked import Ask
 from fastacct_ext import _kernels
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower", "job"]

@@ -36,7 +36,8 @@ from fastacct.epsilon import rdp
 from fastacct.mechanisms.base import WEIGHTS_OFF, plain
 from fastacct.mechanisms.finite import from_pmf
 from fastacct.mechanisms.guarantee import MeanConcentratedDP
-from fastacct.readers.job import ROUGHLY, Ask, exact, largest_finite
+from fastacct.readers.asked import ROUGHLY, Ask
+from fastacct.readers.job import exact, largest_finite
 from fastacct.readers.moments import at_order, moments
 
 Both = Literal["add_remove", "remove", "add"]
@@ -190,8 +191,7 @@ class PrivacyLoss:
             backward = np.minimum(rho_back + mean.upper / s, (pure_back + mean.upper) / s)
             return np.asarray(2.0 * np.maximum(right, backward))
 
-        deviation = math.sqrt(variance.upper)
-        tau = smallest_tau(partial(self._moment, 1), partial(self._moment, 0), mean, deviation, far)
+        tau = smallest_tau(partial(self._moment, 1), partial(self._moment, 0), mean, math.sqrt(variance.upper), far)
         return Concentration(mean.upper, min(tau, 0.5 * (pure + pure_back)))  # Hoeffding: half the range
 
     def _growth(self, direction: Direction) -> tuple[float, float]:

@@ -17,8 +17,7 @@ from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Process, Sampled
 
 if TYPE_CHECKING:
-    from fastacct.readers.cell import Settings
-    from fastacct.readers.job import Ask
+    from fastacct.readers.asked import Ask, Settings
     from fastacct_ext._kernels import Task
 
 Wanted = Literal["noise_multiplier", "sample_rate", "steps"]

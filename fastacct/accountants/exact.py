@@ -8,10 +8,10 @@ from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import Settings
+from fastacct.readers.asked import EXACTLY, Ask, Settings
 from fastacct.readers.cell_job import CELLS_PER_TASK
 from fastacct.readers.contour import kernel_directions
-from fastacct.readers.job import EXACTLY, Ask, exact
+from fastacct.readers.job import exact
 from fastacct_ext import _kernels
 
 

@@ -16,8 +16,8 @@ from fastacct.core.inputs import as_number
 from fastacct.core.record import Compared
 from fastacct.core.relations import Relation, as_relation
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import Quantity
-from fastacct.readers.job import Ask, explained
+from fastacct.readers.asked import Ask, Quantity
+from fastacct.readers.job import explained
 from fastacct.readers.ladder import Step
 
 _TOGETHER: Final = ("these together",)

@@ -15,7 +15,7 @@ from fastacct.mechanisms.base import Run
 from fastacct_ext import _kernels
 
 if TYPE_CHECKING:
-    from fastacct.readers.job import Ask
+    from fastacct.readers.asked import Ask
     from fastacct_ext._kernels import Task
 
 

@@ -8,8 +8,8 @@ from fastacct.accountants.base import Method
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import SHARE, Domain, as_number
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import Settings
-from fastacct.readers.job import Ask, bound_only, by_cells
+from fastacct.readers.asked import Ask, Settings
+from fastacct.readers.job import bound_only, by_cells
 
 
 class PLD(Method):
@@ -59,4 +59,4 @@ class PLD(Method):
             if not mechanism.has_losses:
                 raise ValueError(f"accountant PLD: no dominating pair is known for {mechanism!r}; use fastacct.RDP()")
         bounds = by_cells(blocks, ask, self._settings)
-        return bounds if job.tight else bound_only(bounds, ask)
+        return bounds if job.tight else Bounds(*bound_only(bounds.upper, ask.quantity))

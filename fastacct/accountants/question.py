@@ -14,8 +14,7 @@ from fastacct.core.relations import Relation, as_relation
 from fastacct.core.words import in_one_line, refuse_unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import Quantity
-from fastacct.readers.job import Ask
+from fastacct.readers.asked import Ask, Quantity
 from fastacct.readers.orders import divergences
 
 _EXACT: Final = Exact()

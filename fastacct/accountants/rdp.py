@@ -13,8 +13,8 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import CONVERTED, Cells, Codes, Reals, as_cells, as_choice, as_listed
 from fastacct.core.words import told_names
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import Settings
-from fastacct.readers.job import Ask, by_cells, owners
+from fastacct.readers.asked import Ask, Settings
+from fastacct.readers.job import by_cells, owners
 from fastacct.readers.renyi import CONVERSIONS, Conversion, merged_runs
 from fastacct_ext import _kernels
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -71,6 +71,16 @@ class Found(NamedTuple):
     lower: float
     upper: float
     status: Status
+
+
+class Answers(Protocol):
+    """What is known of one direction of a job."""
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta."""
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 with this delta."""
 
 
 class DisjointBoundsWarning(RuntimeWarning):

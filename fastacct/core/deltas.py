@@ -217,18 +217,22 @@ def _quantile_ends(tail: Tail, chance: float) -> tuple[float, float]:
         wide = 1.1 * math.log1p(steep) / steep
         # no step is better over which delta falls by the exponential of more
         steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < 4.0)), 4)]
-    upper = _end(tail.exceeds, 1, chance, start, wide, steps)
+    works = [0.0]  # of both ends together
+    upper, best = _end(tail.exceeds, 1, chance, start, wide, steps, works)
     if not tail.is_tight:
         return least, upper
     if math.isfinite(upper):
         start, wide = upper, 0.1 * wide
-    return max(least, _end(tail.exceeds, 0, math.nextafter(chance, 2.0), start, wide, steps)), upper
+    steps = best if sum(works) > 2e9 else steps
+    return max(least, _end(tail.exceeds, 0, math.nextafter(chance, 2.0), start, wide, steps, works)[0]), upper
 
 
-def _end(exceeds: _Exceeds, side: int, target: float, start: float, wide: float, all_steps: Cells) -> float:
+def _end(
+    exceeds: _Exceeds, side: int, target: float, start: float, wide: float, all_steps: Cells, works: list[float]
+) -> tuple[float, Cells]:
     """One of them, looked for from `start` on, in strides from `wide` on, by the steps that are best at the start, and
-    then by all."""
-    sign, works = 1.0 if side else -1.0, [0.0]
+    then by all; and these steps.  `works` is what each probability took so far."""
+    sign = 1.0 if side else -1.0
 
     def level(loss: float, steps: Cells) -> float:
         with counted() as done:
@@ -236,32 +240,33 @@ def _end(exceeds: _Exceeds, side: int, target: float, start: float, wide: float,
         works.append(sum(done.values()))
         return sign * excess(float(end.min() if side else end.max()), target)
 
-    def is_dear() -> bool:
-        return max(works) > 1e9
+    def width() -> float:
+        """Where each takes seconds, or all of them several, not so near."""
+        return (WIDTH, 1e-5, 1e-4)[(max(works) > 1e9) + (sum(works) > 4e9)]
 
     at_start = exceeds(np.array(start), (side,), all_steps)[0]
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
-    end = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide, is_dear)
-    if abs(end) >= LARGEST or is_dear():
-        return end
+    best = all_steps[max(k - 1, 0) : k + 2]
+    end = _first_end(partial(level, steps=best), sign, start, wide, width)
+    if abs(end) >= LARGEST or width() > WIDTH:
+        return end, best
     further = end - sign * max(4.0 * WIDTH * abs(end), 1e-13)
-    if level(further, all_steps) > 0.0:
-        return end
-    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end), is_dear)
+    if level(further, all_steps) <= 0.0:
+        end = _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end), width)
+    return end, best
 
 
 def _first_end(
-    level: Callable[[float], float], sign: float, start: float, wide: float, is_dear: Callable[[], bool]
+    level: Callable[[float], float], sign: float, start: float, wide: float, width: Callable[[], float]
 ) -> float:
-    """Where a level passes 0, at most 0 on the side of this sign; on that side infinite, on the other one the `LARGEST`
-    loss, if it does not.  Where levels take long, not so near."""
+    """Where a level passes 0, at most 0 on the side of this sign, to a relative width; on that side infinite, on the
+    other one the `LARGEST` loss, if it does not."""
     level, last = cache(level), start
     way = sign if level(start) > 0.0 else -sign
     while True:
         place = min(max(last + way * wide, -LARGEST), LARGEST)
         if (level(place) > 0.0) != (level(start) > 0.0):
-            width = 1e-5 if is_dear() else WIDTH
-            return boundary(level, (min(last, place), max(last, place)), "the chance", width=width)
+            return boundary(level, (min(last, place), max(last, place)), "the chance", width=width())
         if abs(place) == LARGEST:
             return way * math.inf if way == sign else place
         last, wide = place, 8.0 * wide

@@ -15,6 +15,8 @@ WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
 WIDEST: Final = (1e-6, 1e12)
 _MOST_TRIES: Final = 400
+ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
+"""Where a search over orders of divergences begins."""
 
 
 def least(

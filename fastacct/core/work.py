@@ -7,8 +7,13 @@ that an answer does not depend on what was asked before it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
+
+_Asked = ParamSpec("_Asked")
+_Answer = TypeVar("_Answer")
 
 Done = dict[Hashable, float]
 """What was done, by what it is, and how much work each of it is."""
@@ -23,15 +28,42 @@ _HERE = _Here()
 
 @contextmanager
 def counted() -> Iterator[Done]:
-    """What this thread does from here on, until the end."""
-    before, _HERE.done = _HERE.done, {}
+    """What this thread does from here on, until the end; it counts for who counts around it, too."""
+    before, done = _HERE.done, Done()
+    _HERE.done = done
     try:
-        yield _HERE.done
+        yield done
     finally:
         _HERE.done = before
+        note(done)
 
 
 def note(done: Done) -> None:
     """Let it count for who counts in this thread; the keys hold what they name, so that no other gets its identity."""
     if _HERE.done is not None:
         _HERE.done.update(done)
+
+
+def spend(units: float) -> None:
+    """Let it count, each time that it is done."""
+    note({object(): units})
+
+
+def kept(most: int | None) -> Callable[[Callable[_Asked, _Answer]], Callable[_Asked, _Answer]]:
+    """Keep the last answers of a function, and the work of each: it counts whenever it is asked for."""
+
+    def keeper(ask: Callable[_Asked, _Answer]) -> Callable[_Asked, _Answer]:
+        @lru_cache(maxsize=most)
+        def known(*given: _Asked.args, **named: _Asked.kwargs) -> tuple[_Answer, Done]:
+            with counted() as done:
+                return ask(*given, **named), done
+
+        @wraps(ask)
+        def found(*given: _Asked.args, **named: _Asked.kwargs) -> _Answer:
+            answer, done = known(*given, **named)  # type: ignore[arg-type]  # all are hashable
+            note(done)
+            return answer
+
+        return found
+
+    return keeper

@@ -50,9 +50,8 @@ class LoaderGuide(NamedTuple):
         known = f'sampling="{self.sampling}"' if self.sampling else "no sampler with amplification"
         lines = [f"{self.loader}: {known}; neighbors: {', '.join(self.neighbors) or 'none'}", f"  {self.call}"]
         if self.neighbors:
-            ends = (
-                "both ends hold" if self.lower_holds else "only the upper end is proved, since records may be left out"
-            )
+            why = f", since records may {'be left out' if self.uses[0] == 0 else 'come twice'}" * (self.uses[1] < inf)
+            ends = "both ends hold" if self.lower_holds else f"only the upper end is proved{why}"
             lines += [f"  ({_NAMES})", f"  An epoch uses a record {_times(*self.uses)}; of an interval {ends}."]
         return "\n".join([*lines, *(f"* {note}" for note in (*self.notes, *loaders()["always"]))])
 
@@ -127,6 +126,8 @@ def loader_guide(loader: object, **settings: Any) -> LoaderGuide:
         return guide._replace(call=guide.call.replace("=loader", f"={name}"))
     name, preset = _named(loader)
     about = loaders()["loaders"][name]
+    if settings.get("replacement"):
+        preset.pop("shuffle", None)  # a RandomSampler shuffles, or draws with replacement
     known = about["settings"]
     for setting, value in settings.items():
         if setting not in known:
@@ -140,7 +141,9 @@ def loader_guide(loader: object, **settings: Any) -> LoaderGuide:
     if "instead" in about and about["instead"]["when"].items() <= asked.items():
         own = {one: value for one, value in asked.items() if one not in about["instead"]["when"]}
         if own:  # the loader is used as it is, and said how it is set
-            return loader_guide(about["instead"]["loader"], **own)._replace(loader=name)
+            guide = loader_guide(about["instead"]["loader"], **own)
+            notes = (about["instead"]["note"], *(one for one in guide.notes if "make_private" not in one))
+            return guide._replace(loader=name, notes=notes)
     return _answered(name, known | asked)
 
 
@@ -164,7 +167,8 @@ def _named(loader: str) -> tuple[str, dict[str, bool]]:
     """The entry of the table for what people call a loader, and what its name says of its settings."""
     table = loaders()
     known = {name.casefold(): [name] for name in table["loaders"]} | table["aliases"]
-    name, *true = known.get(loader.casefold(), [loader])
+    called = loader.casefold()
+    name, *true = known.get(called, known.get(called.removeprefix("torch.utils.data."), [loader]))
     if "|" in name:
         raise ValueError(f"loader = {loader!r} is one of several: {' or '.join(map(repr, name.split('|')))}")
     return as_choice("loader", name, tuple(table["loaders"])), dict.fromkeys(true, True)

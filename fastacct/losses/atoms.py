@@ -7,12 +7,20 @@ import math
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
-from fastacct.losses.loss import Atoms, Bracket, OutOfReachError, Pair
+from fastacct.losses.loss import NOTHING, Atoms, Bracket, OutOfReachError, Pair
 
 
 def both(one: Bracket) -> Pair:
     """A pair that is its own mirror image."""
-    return Pair(one, one)
+    return pair_of(one, one)
+
+
+def pair_of(remove: Bracket, add: Bracket) -> Pair:
+    """A pair; `NOTHING` where every loss is 0, exactly: beside other losses such atoms take long, and say nothing."""
+    sides = [one.upper.as_atoms() for one in (remove, add)]
+    if all(one and not (one.infinite or one.loss.any() or one.loss_error.any()) for one in sides):
+        return NOTHING
+    return Pair(remove, add)
 
 
 def in_reach(largest: float, most: float = 1e5) -> None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache, partial
-from typing import Final
+from functools import partial
 
 import numpy as np
 
@@ -16,15 +15,12 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
+from fastacct.core.work import kept, spend
 from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
-from fastacct.losses.measure import default_spacing, upper_measure
 from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
 from fastacct.losses.pieces import data_moments, pieces_of
 from fastacct_ext import _kernels
-
-ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
-"""Where a search over orders begins."""
 
 
 def unknown(orders: Cells) -> Cells:
@@ -37,6 +33,7 @@ def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
     a = orders - 1.0
     finite = np.isfinite(log_mass)
     log_mass, loss = log_mass[finite], loss[finite]
+    spend(10.0 * a.size * loss.size)
     largest, mass = float(loss.max()), np.exp(log_mass)
     top = np.where(a > 0.0, a * largest, 0.0)
     is_near, value = top < 1.0, np.empty(a.shape)
@@ -54,17 +51,12 @@ def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
 def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
     """exp((alpha - 1) loss) is convex and falls in exp(-loss): what bounds delta everywhere bounds it."""
     source = bracket.upper
-    if isinstance(source, Atoms):
-        loss, mass, infinite = source.loss + source.loss_error + source.slack, source.mass, source.infinite
-    else:
-        grid = upper_measure(source, default_spacing(source) / 16.0, 0.0)
-        loss = grid.losses() + grid.slack
-        loss, mass, infinite = loss + 4.0 * ROUNDING * np.abs(loss), grid.mass, grid.infinite
-    if infinite > 0.0:
+    if not isinstance(source, Atoms) or source.infinite > 0.0:
         return unknown(orders)
-    keep = mass > 0.0
-    excess = max(0.0, math.fsum(mass) - 1.0) + 4.0 * ROUNDING
-    return of_atoms(np.log(mass[keep]), loss[keep], orders) + excess / (orders - 1.0)
+    keep = source.mass > 0.0
+    excess = max(0.0, math.fsum(source.mass) - 1.0) + 4.0 * ROUNDING
+    loss = (source.loss + source.loss_error)[keep]
+    return of_atoms(np.log(source.mass[keep]), loss, orders) + excess / (orders - 1.0)
 
 
 def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
@@ -79,6 +71,7 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         return of_mixture(pair.mixture, orders, relation)
     if (pieces := pieces_of(pair)) is not None:
         a = orders.ravel() - 1.0
+        spend(a.size * (1e4 + 300.0 * len(pieces.panels) + 60.0 * len(pieces.table.points)))
         asked = DIRECTIONS[relation][: 1 if pieces.is_mirrored else 2]
         rows = [data_moments(pieces, a, is_add=direction == "add")[1] for direction in asked]
         bounds = np.asarray(np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)).reshape(orders.shape)
@@ -97,7 +90,7 @@ def _of_brackets(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         laws = [bracket.upper for bracket in (pair.remove, pair.add)]
         atoms = [law for law in laws if isinstance(law, Atoms) and law.infinite == 0.0]
         if len(atoms) == 2:  # Bun, Steinke 2016, proposition 3.3
-            largest = max(float((np.abs(law.loss) + law.loss_error).max(initial=0.0)) + law.slack for law in atoms)
+            largest = max(float((np.abs(law.loss) + law.loss_error).max(initial=0.0)) for law in atoms)
             bounds = np.minimum(bounds, padded(0.5 * orders * square(largest)))
         return np.asarray(bounds)
     except OutOfReachError:
@@ -111,7 +104,7 @@ def of_mixture(mixture: Mixture, orders: Cells, relation: Relation) -> Cells:
     return np.asarray(np.maximum.reduce(found)).reshape(orders.shape)
 
 
-@lru_cache(maxsize=256)
+@kept(256)
 def _of_direction(mixture: Mixture, direction: Direction, orders: bytes) -> Cells:
     """One direction, kept: other counts and relations of a mechanism begin with the same orders."""
     return mixture_divergences(mixture, np.frombuffer(orders), is_add=direction == "add")

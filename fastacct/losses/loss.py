@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,7 @@ from fastacct.core.kept import cached
 from fastacct.core.record import Record
 
 if TYPE_CHECKING:
-    from fastacct.core.bounds import Found
     from fastacct.core.relations import Direction
-    from fastacct.losses.mixture import Mixture
-    from fastacct.losses.pieces import Pieces
 
 Index = NDArray[np.intp]
 _Whole = TypeVar("_Whole")
@@ -60,14 +57,10 @@ class Masses(NamedTuple):
 
 
 class Loss(Record, ABC, kw_only=True):
-    """The privacy loss of one direction.  All losses may be off by `slack`."""
+    """The privacy loss of one direction."""
 
     infinite: float = 0.0
     """P-mass of an infinite loss."""
-    slack: float = 0.0
-    """Bound of errors common to all losses."""
-    bottom: float = 0.0
-    """Mass of finite losses that are only known to be above minus infinity (in lower bounds)."""
     anchor: float | None = None
     """A loss that a grid should hit, if any."""
     lattice: float | None = None
@@ -106,7 +99,7 @@ class Loss(Record, ABC, kw_only=True):
         (mass, excess, slip), most = (self.masses(edges, 0.0, side) for side in (-1.0, 1.0))
         if not mass[1] > 0.0:
             return -math.inf
-        return float(edges[1]) - math.log1p(-float(excess[1] / most.mass[1])) - slip - self.slack
+        return float(edges[1]) - math.log1p(-float(excess[1] / most.mass[1])) - slip
 
 
 class Atoms(Loss):
@@ -161,16 +154,6 @@ class Atoms(Loss):
         return self.loss, self.mass
 
 
-class Answers(Protocol):
-    """What is known of one direction of a job."""
-
-    def delta(self, epsilon: float) -> Found:
-        """Bounds of delta."""
-
-    def epsilon(self, delta: float) -> Found:
-        """Bounds of the smallest epsilon >= 0 with this delta."""
-
-
 class Bracket(Record):
     """Distributions that bound the one of a direction: the delta of `upper` is never below it, that of `lower` never
     above it, at any epsilon."""
@@ -198,24 +181,12 @@ class Pair:
         """The pair of a Poisson sample, where this one has a form of its own for it."""
         return None
 
-    def as_mixture(self) -> Mixture | None:
-        """The pair of Gaussian mixtures that it is, if it is one."""
-        return None
-
-    def pieces(self) -> Pieces | None:
-        """The loss as data, where this pair has a form of its own for it."""
-        return None
-
     def divergence(self, orders: Cells) -> Cells | None:
         """Bounds of its Rényi divergences, the larger direction, where this pair has some of its own."""
         return None
 
     def moments(self, s: Cells, *, is_add: bool) -> Cells | None:
         """Bounds of K(s) = log E_P exp(s L), of K' and of K'', in rows, where this pair has some of its own."""
-        return None
-
-    def one_release(self, direction: Direction) -> Answers | None:
-        """What answers of one release, where this pair has a reader of its own for it."""
         return None
 
     def side(self, direction: Direction) -> Bracket:

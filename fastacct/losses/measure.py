@@ -10,7 +10,7 @@ import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import Loss, OutOfReachError, log_moment, weighted
+from fastacct.losses.loss import Loss, OutOfReachError, log_moment
 
 _MOST_POINTS: Final = 1 << 23
 _LIGHT: Final = 1e-285
@@ -47,18 +47,6 @@ class GridMeasure(Record):
         origin = self.origin + first * self.spacing
         rounding = 2.0 * ROUNDING * (abs(self.origin) + abs(first * self.spacing)) if first else 0.0
         return replace(self, origin=origin, mass=self.mass[first:last].copy(), slack=self.slack + rounding)
-
-
-def default_spacing(source: Loss) -> float:
-    """Of a density: a fiftieth of the standard deviation; at most 2^18 points."""
-    sketch = weighted(source, 1)
-    if not sketch[1].size:
-        return 1.0
-    low, high = source.extent(0.0)
-    spacing = max(math.sqrt(log_moment([sketch], 0.0).variance) / 50.0, (high - low) / 2.0**18)
-    if source.lattice is not None and spacing > 0.0:
-        return source.lattice / math.ceil(source.lattice / spacing)
-    return spacing or 1.0
 
 
 def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -math.inf) -> GridMeasure:
@@ -131,7 +119,7 @@ def lower_measure(
         kept = (1.0 + share * math.expm1(-spacing)) * (1.0 - 4.0 * ROUNDING)  # of P, so that Q's mass stays
         mass, share = np.where(rest > 0.0, mass * kept, mass), np.where(rest > 0.0, 0.0, share)
         points, dots, rest, reach = _lowered(mass, share, spacing)
-    bottom = (cells.cut + source.bottom) * (1.0 - 2.0 * ROUNDING)
+    bottom = cells.cut * (1.0 - 2.0 * ROUNDING)
     measures = [
         GridMeasure(cells.origin, spacing, masses * (1.0 - 4.0 * ROUNDING), source.infinite, cells.slack, bottom)
         for masses in (points, dots)
@@ -208,7 +196,7 @@ def _cells(
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(mass > 0.0, excess / mass, 0.0) + side * (1.5 + 0.5 * side) * away
     part = np.clip(part / -math.expm1(-spacing) * (1.0 + side * 16.0 * ROUNDING), 0.0, 1.0)
-    return _Cells(origin, mass, part, source.slack + away, cut)
+    return _Cells(origin, mass, part, away, cut)
 
 
 def _mean_near(points: Cells, spacing: float, mass: Cells, excess: Cells, heavy: int, *, is_first: bool) -> float:

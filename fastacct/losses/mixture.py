@@ -16,7 +16,6 @@ from fastacct.losses.loss import CHUNK, LEAST_TAIL, NOTHING, Atoms, Bracket, Los
 
 Weights = dict[float, float]
 """Of the components of a mixture, by mean."""
-
 _MAX_SPREAD: Final = 1e5
 _MOST_PANELS: Final = 4e6
 _SMALL: Final = 60.0
@@ -348,10 +347,6 @@ class MixturePair(Pair):
     def __init__(self, mixture: Mixture) -> None:
         self.mixture = mixture
 
-    def as_mixture(self) -> Mixture:
-        """These mixtures."""
-        return self.mixture
-
     @cached
     def remove(self) -> Bracket:
         """P against Q."""
@@ -373,6 +368,11 @@ class MixturePair(Pair):
     def sampled(self, rate: float) -> Pair | None:
         """Gaussian mixtures again."""
         return MixturePair(self.mixture.sampled(rate)) if self.mixture.noise > 0.0 else None
+
+
+def mixture_of(pair: Pair) -> Mixture | None:
+    """The Gaussian mixtures that a pair is, if it is a pair of these."""
+    return pair.mixture if isinstance(pair, MixturePair) else None
 
 
 def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING, TINY, Cells
+from fastacct.core.work import spend
 from fastacct.losses.mixture import Mixture, common_means
 from fastacct_ext import _kernels
 
@@ -68,6 +69,7 @@ def _rows(mixture: Mixture, u: Cells, is_add: bool) -> Cells:
         rows[:, ::2], rows[:, 1::2] = (factors - off).T, (factors + off).T
     else:
         means, p, q, origin = common_means(*mixture.sides()[:: -1 if is_add else 1])
+        spend(u.size * (2e5 + 3e4 * len(means)))
         for weights in (p, q):
             if weights[origin] >= 0.5:
                 weights[origin] = 1.0 - math.fsum(np.delete(weights, origin))

@@ -7,7 +7,6 @@ variance mu^2, and what lies further out than `_FURTHEST` standard deviations co
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -17,9 +16,10 @@ import numpy as np
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
+from fastacct.losses.drawn import drawn, left_out, often
 from fastacct.losses.loss import LEAST_TAIL, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 from fastacct.losses.mixture import check_spread, normal_reach
-from fastacct.losses.pieces import NO_ATOMS, NO_PANELS, Lost, Pieces, atom_rows, log_sample, sample_rounding
+from fastacct.losses.pieces import NO_ATOMS, DataPair, Lost, Pieces, atom_rows, log_sample, sample_rounding
 
 _FURTHEST: Final = 38.0
 SMALLEST_WEIGHT: Final = 1e-290
@@ -72,14 +72,10 @@ def _panel(mu: float, rate: float, low: float, *, turned: bool) -> list[float]:
     return [low, high, peak, 0.0, rate, 0.0, 4.0 * abs(centre), 8.0, 1.0 / (mu * mu), centre, float(turned), 0.0]
 
 
-def _gone(mass: float = 0.0) -> Lost:
-    return Lost((0.0, mass + LEAST_TAIL), (0.0, mass + LEAST_TAIL))
-
-
 def sampled_pieces(mu: float, rate: float) -> Pieces:
     """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)."""
     row = _panel(mu, rate, -mu * (_FURTHEST + 0.5 * mu), turned=False)
-    return Pieces(NO_ATOMS, np.array([row]), lost=_gone())
+    return Pieces(NO_ATOMS, np.array([row]), lost=left_out())
 
 
 def replaced_pieces(mu: float, rate: float) -> Pieces:
@@ -87,7 +83,7 @@ def replaced_pieces(mu: float, rate: float) -> Pieces:
     low = -mu * (_FURTHEST + 1.5 * mu)
     row = _panel(mu, rate, low, turned=False)
     row[-1] = mu * mu
-    return Pieces(NO_ATOMS, np.array([row]), lost=_gone(), is_mirrored=True)
+    return Pieces(NO_ATOMS, np.array([row]), lost=left_out(), is_mirrored=True)
 
 
 def symmetric_pieces(mu: float, rate: float) -> Pieces:
@@ -95,39 +91,10 @@ def symmetric_pieces(mu: float, rate: float) -> Pieces:
     rows = np.array([_panel(mu, rate, 0.0, turned=turned) for turned in (True, False)])
     log_weight = math.log1p(-rate) + math.log(math.erf(math.sqrt(0.125) * mu))
     atom = np.array([[0.0, log_weight, 0.0, 32.0 + 4.0 * abs(log_weight)]])
-    return Pieces(atom, rows, lost=_gone(), is_mirrored=True)
+    return Pieces(atom, rows, lost=left_out(), is_mirrored=True)
 
 
-def drawn(parts: Sequence[tuple[float, Pieces]], lost: float) -> Pieces:
-    """One of several, drawn with these weights in sight of everyone; `lost` is an infinite loss."""
-    atoms, panels = [NO_ATOMS], [NO_PANELS]
-    for weight, pieces in parts:
-        atoms.append(pieces.atoms + np.array([0.0, math.log(weight), 0.0, 8.0]))
-        panels.append(pieces.panels + np.array([0.0, 0.0, math.log(weight), *[0.0] * 4, 8.0, *[0.0] * 4]))
-    is_mirrored = all(pieces.is_mirrored for _, pieces in parts)
-    rows = np.concatenate(panels)  # those of one loss follow each other: the kernels lay nodes for their sum
-    order = np.lexsort((rows[:, 0], rows[:, 4], -rows[:, 10]))
-    return Pieces(np.concatenate(atoms), rows[order], lost=_gone(lost), is_mirrored=is_mirrored, parts=tuple(parts))
-
-
-def without(pieces: Pieces, most: float) -> tuple[Pieces, float]:
-    """The same without parts that are hardly ever drawn, and the weight of these, at most `most`."""
-    kept, gone = _without(pieces, most)
-    if not gone:
-        return pieces, 0.0
-    shares = [(weight / (1.0 - gone), part) for weight, part in kept]
-    return replace(drawn(shares, 0.0), lost=pieces.lost), gone
-
-
-def _without(pieces: Pieces, most: float) -> tuple[list[tuple[float, Pieces]], float]:
-    """Parts without those that are hardly ever drawn, and the weight of these, at most `most`."""
-    kept, gone = sorted(pieces.parts, key=lambda part: -part[0]), 0.0
-    while len(kept) > 1 and gone + kept[-1][0] <= most:
-        gone += kept.pop()[0]
-    return kept, gone * (1.0 + len(pieces.parts) * ROUNDING)
-
-
-class PiecesPair(Pair):
+class PiecesPair(DataPair):
     """A pair that is data."""
 
     def __init__(self, pieces: Pieces) -> None:
@@ -201,7 +168,7 @@ class _PiecesLoss(Loss):
 
     def without_rare(self, tail: float, *, is_upper: bool) -> Loss:
         """Without parts that are hardly ever drawn, whose weights P and Q share."""
-        kept, gone = _without(self.pieces, tail)
+        kept, gone = often(self.pieces, tail)
         if not gone:
             return self
         few = replace(drawn(kept, 0.0), is_mirrored=self.pieces.is_mirrored)

@@ -8,6 +8,7 @@ distributions are counted without what only one of them has: `lost` says how muc
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -159,11 +160,19 @@ def allocation_pieces(noise: float, steps: int) -> Pieces | None:
     return Pieces(atoms, NO_PANELS, lost=Lost((0.0, p), (0.0, q)), smooth=smooth)
 
 
+class DataPair(Pair):
+    """A pair that has a form of its own as data."""
+
+    @abstractmethod
+    def pieces(self) -> Pieces | None:
+        """The data; None where there is none."""
+
+
 def pieces_of(pair: Pair) -> Pieces | None:
     """What a pair says of itself, or what its nodes are; kept with it; None where they are bounds only, or too many."""
     kept: dict[str, Pieces | None] = vars(pair)
     if "found" not in kept:
-        own = pair.pieces() or _of_atoms(pair)
+        own = (pair.pieces() if isinstance(pair, DataPair) else None) or _of_atoms(pair)
         kept["found"] = own if own is not None and _is_plain(own) else None
     return kept["found"]
 
@@ -175,9 +184,9 @@ def _of_atoms(pair: Pair) -> Pieces | None:
     upper, lower = remove.upper.as_atoms(), remove.lower.as_atoms()
     if upper is None or lower is None or upper.loss.shape != lower.loss.shape:
         return None
-    if not 0 < upper.loss.size <= _MOST_ATOMS or lower.bottom or add.lower.bottom or remove.is_apart or add.is_apart:
+    if not 0 < upper.loss.size <= _MOST_ATOMS or remove.is_apart or add.is_apart:
         return None
-    atoms = atom_rows(upper.loss, upper.loss_error + upper.slack, lower.mass, upper.mass)
+    atoms = atom_rows(upper.loss, upper.loss_error, lower.mass, upper.mass)
     data = Pieces(atoms, NO_PANELS, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
     if not (missing := _missing(data)) < 1e-11:  # what misses more of 1 in all is no rounding
         return None

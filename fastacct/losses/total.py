@@ -55,8 +55,8 @@ def _total(parts: Sequence[tuple[Loss, int]], is_upper: bool) -> Atoms:
             measure = _both(measure, measure, is_upper) if count else measure
     assert sum_so_far is not None
     loss = sum_so_far.losses()
-    error = 2.0 * ROUNDING * (abs(sum_so_far.origin) + sum_so_far.spacing * sum_so_far.mass.size)
-    return Atoms(loss, np.full(loss.size, error), sum_so_far.mass, infinite=sum_so_far.infinite, slack=sum_so_far.slack)
+    error = sum_so_far.slack + 2.0 * ROUNDING * (abs(sum_so_far.origin) + sum_so_far.spacing * loss.size)
+    return Atoms(loss, np.full(loss.size, error), sum_so_far.mass, infinite=sum_so_far.infinite)
 
 
 def _both(a: GridMeasure, b: GridMeasure, is_upper: bool) -> GridMeasure:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import MISSING, Field, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 
@@ -30,12 +30,19 @@ AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 WEIGHTS_OFF: Final = 1e-12
 """How far from 1 given probabilities may add up: rounding of the sum, no more."""
 Count = int | Cells
+_Key = TypeVar("_Key", bound=Hashable)
 Divergence = Callable[[Cells, Relation], Cells]
 """Upper bounds of a Rényi divergence at orders, under a relation."""
-
-
 Run = tuple[Cells, Cells, Cells]
 """Noise multiplier, sample rate and steps of a sampled Gaussian, as the kernels take them."""
+
+
+def merge(blocks: Iterable[tuple[_Key, Any]], start: Mapping[_Key, Any] | None = None) -> dict[_Key, Any]:
+    """Add the counts of equal keys: the one place where multiplicities meet.  The sums are exact below 2**53."""
+    table: dict[_Key, Any] = dict(start or ())
+    for key, count in blocks:
+        table[key] = table[key] + count if key in table else count
+    return table
 
 
 class SampledGaussian(NamedTuple):

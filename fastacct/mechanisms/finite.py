@@ -14,7 +14,7 @@ from fastacct.core.extras import import_extra
 from fastacct.core.inputs import NONNEGATIVE, ROUNDING, UNIT, Cells, Domain, Reals, as_cells, as_number
 from fastacct.core.relations import SAMPLED, Relation
 from fastacct.core.words import told_names
-from fastacct.losses.atoms import atoms, both, everything, exact_atoms, in_reach, table
+from fastacct.losses.atoms import atoms, both, everything, exact_atoms, in_reach, pair_of, table
 from fastacct.losses.loss import Atoms, Bracket, Pair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
@@ -69,7 +69,7 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
             loss = np.array([epsilon, 0.0]) - math.log1p(math.expm1(epsilon) / k)
             error = 8.0 * ROUNDING * (np.abs(loss) + epsilon)
             taken, left = np.array([true, (k - 1) * lie]), np.array([1.0 / k, (k - 1) / k])
-            return Pair(atoms(loss, error, taken, relative), atoms(-loss, error, left, relative))
+            return pair_of(atoms(loss, error, taken, relative), atoms(-loss, error, left, relative))
         loss, mass = np.array([-epsilon, 0.0, epsilon]), np.array([lie, (k - 2) * lie, true])
         if epsilon == 0.0:
             loss, mass = np.zeros(1), np.ones(1)
@@ -166,7 +166,7 @@ class PairOfTables(Mechanism, relations=SAMPLED):
 
     def losses(self, relation: Relation) -> Pair:
         p, q = np.array(self.p), np.array(self.q)
-        return Pair(table(p, q), table(q, p))
+        return pair_of(table(p, q), table(q, p))
 
 
 class PairOfLosses(Mechanism, relations=SAMPLED):
@@ -198,7 +198,7 @@ class PairOfLosses(Mechanism, relations=SAMPLED):
         above, below = (min(left + off, 1.0), left - off) if left > WEIGHTS_OFF else (0.0, 0.0)
         upper = Atoms(-loss, nothing, np.maximum(other * (1.0 + relative), 5e-324), infinite=above)
         add = Bracket(upper, Atoms(-loss, nothing, other * (1.0 - relative), infinite=below))
-        return Pair(exact_atoms(loss, nothing, mass, infinite, None), add)
+        return pair_of(exact_atoms(loss, nothing, mass, infinite, None), add)
 
 
 def _refuse_total(name: str, table: tuple[float, ...]) -> None:

@@ -13,8 +13,9 @@ from fastacct.core.inputs import Cells, Domain, as_number
 from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import ALL, SAMPLED, Relation, both_ways
 from fastacct.core.rounding import at_least
+from fastacct.core.search import ORDERS
 from fastacct.losses.curve import of_deltas
-from fastacct.losses.divergence import ORDERS, unknown
+from fastacct.losses.divergence import unknown
 from fastacct.losses.loss import NOTHING, Bracket, OutOfReachError, Pair
 from fastacct.losses.total import total_losses
 from fastacct.mechanisms.algebra import Mechanism

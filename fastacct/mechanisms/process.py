@@ -1,4 +1,4 @@
-"""Processes: which mechanism runs how often.  How counts add up is decided here and nowhere else.
+"""Processes: which mechanism runs how often.  How counts add up is decided here, and by `merge`, and nowhere else.
 
 A process is a table {mechanism: count}.  Composition adds counts of equal mechanisms, so n times a step and the sum of
 n steps are the same table, and so is any order of a sum: they give the same bits.
@@ -6,7 +6,7 @@ n steps are the same table, and so is any order of a sum: they give the same bit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import comb, fsum, prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar, cast
@@ -18,7 +18,7 @@ from fastacct.core.html import table
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
 from fastacct.core.words import told_names
-from fastacct.mechanisms.base import Composed, Count, Run, SampledGaussian, Value, are_proper, frozen
+from fastacct.mechanisms.base import Composed, Count, Run, SampledGaussian, Value, are_proper, frozen, merge
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -29,7 +29,6 @@ _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
 _SHOWN: Final = ("blocks", "decompose", "group", "poisson", "shape", "tight", "together", "unsampled")
 """What a person does with a job, and completion shows."""
 _MOST_ALTERNATIVES: Final = 64
-_Key = TypeVar("_Key", bound=Hashable)
 _Fact = TypeVar("_Fact")
 Index = NDArray[np.intp]
 Cell = tuple[tuple["Mechanism", int], ...]
@@ -225,6 +224,11 @@ class Process(Composed):
                 return [self]
         return choices
 
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether a mechanism is run on parts of the data, of which a record is in one."""
+        return self._fact("alternatives", lambda: any(mechanism.alternatives() for mechanism in self._blocks))
+
     def divergence(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None = None) -> Cells:
         """Upper bound of the Rényi divergence of a job of plain numbers at orders above 1: divergences add up."""
         return cell_divergence(next(self.decompose(relation).cells()), orders, relation, delta_of)
@@ -325,14 +329,6 @@ def _product(times: Cells, n: Count) -> Count:
         domain = _SUM if np.any((times > 1.0) & (np.asarray(n) > 1)) else _COUNT
         product = as_cells("count", unwrap(np.asarray(product)), domain)
     return product if product.ndim else int(product)
-
-
-def merge(blocks: Iterable[tuple[_Key, Any]], start: Mapping[_Key, Any] | None = None) -> dict[_Key, Any]:
-    """Add the counts of equal keys: the one place where multiplicities meet.  The sums are exact below 2**53."""
-    table: dict[_Key, Any] = dict(start or ())
-    for key, count in blocks:
-        table[key] = table[key] + count if key in table else count
-    return table
 
 
 def _sums(jobs: Sequence[Process], count: Count) -> list[Process]:

@@ -12,9 +12,10 @@ from fastacct.core.bounds import Bounds, Status, meet, status_of
 from fastacct.core.inputs import PAD, Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
+from fastacct.readers.asked import Ask
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, known_part, owners, per_cell
+from fastacct.readers.job import contour_of, exact, is_exact_curve, known_part, owners, per_cell
 from fastacct.readers.lines import supporting_lines
 from fastacct.readers.roc import error_rates
 from fastacct_ext._kernels import Directions

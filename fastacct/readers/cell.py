@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, Found
+from fastacct.core.bounds import TIGHT_WIDTH, Answers, Found
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
+from fastacct.losses.loss import Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
+from fastacct.readers.asked import Settings
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.nearby import Reading
@@ -27,22 +28,22 @@ if TYPE_CHECKING:
     from fastacct.readers.contour import Contour
     from fastacct_ext._kernels import Quantity as What
 
-Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = TIGHT_WIDTH
 """Relative width at which the composition of losses on a grid stops refining."""
 _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
 
 
-class Settings(NamedTuple):
-    """Which rungs an accountant asks, and how."""
+@runtime_checkable
+class _Read(Protocol):
+    """A pair that has a reader of its own for one release."""
 
-    rungs: tuple[str, ...] = ("line", "pure", "twice", "losses", "divergences", "unsampled")
-    tolerance: float | None = None
-    """Of the grid alone; None: every reader of losses, the grid with its own tolerance."""
-    spacing: float | None = None
-    orders: Cells | None = None
-    conversion: str = "canonne_kamath_steinke"
+    def one_release(self, direction: Direction) -> Answers | None: ...
+
+
+def _release(pair: Pair, direction: Direction) -> Answers | None:
+    """What answers of one release, where the pair itself does."""
+    return pair.one_release(direction) if isinstance(pair, _Read) else None
 
 
 class Side:
@@ -86,7 +87,7 @@ class Side:
     def _at_once(self) -> Answers | None:
         """The reader that needs no grid, if one takes these losses."""
         is_one = [count for _, count in self._used] == [1]
-        if is_one and (release := self._used[0][0].one_release(self._direction)):
+        if is_one and (release := _release(self._used[0][0], self._direction)):
             return release
         if self._settings.spacing is None and (listed := Listed.of(self._parts)):
             return listed
@@ -106,12 +107,9 @@ class Side:
 
     def reached(self) -> float:
         """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
-        total = 0.0
-        for pair, count in self._used:
-            if pair.one_release(self._direction) is not None:
-                return -math.inf
-            total += count * pair.side(self._direction).lower.reached()
-        return total - 4e-16 * (len(self._used) + 2.0) * abs(total)
+        way, none = self._direction, -math.inf
+        ends = [none if _release(pair, way) else n * pair.side(way).lower.reached() for pair, n in self._used]
+        return (total := sum(ends)) - 4e-16 * (len(ends) + 2.0) * abs(total)
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound by a coarse grid, where losses are composed on a grid."""
@@ -174,8 +172,7 @@ class CellReader(Guarded):
     @cached
     def has_noise(self) -> bool:
         """Whether all sampled Gaussians have noise."""
-        gaussians = (mechanism.sampled_gaussian(self.relation) for mechanism, _ in self.table)
-        return not any(one and one.noise == 0.0 for one in gaussians)
+        return not any((one := m.sampled_gaussian(self.relation)) and one.noise == 0.0 for m, _ in self.table)
 
     @cached
     def is_bound(self) -> bool:
@@ -205,8 +202,6 @@ class CellReader(Guarded):
         used = []
         for mechanism, count in self.table:
             pair = self._line.pair(mechanism)
-            if pair is None:
-                raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
             _ = pair.remove, pair.add  # of what is data for a line alone there are no losses one by one
             if not pair.is_nothing:
                 used.append((pair, count))

@@ -19,12 +19,11 @@ from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached, kept_by_argument
+from fastacct.losses.drawn import without
 from fastacct.losses.loss import Apart, Pair
-from fastacct.losses.mixture import LEAST_NOISE, Mixture
-from fastacct.losses.panels import without
+from fastacct.losses.mixture import LEAST_NOISE, Mixture, mixture_of
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
-from fastacct.mechanisms.base import Run
-from fastacct.mechanisms.process import merge
+from fastacct.mechanisms.base import Run, merge
 from fastacct.readers.nearby import EPSILON, THRESHOLD, Change, Reading, status_within, through
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data, Directions, Quantity
@@ -127,22 +126,31 @@ def job_of(
     """The job of these mixtures and losses, how often each; `below`: the mixtures without what is only known to be rare
     of them."""
     table = _merged(mixtures, data)
-    count, noise, *_, weight, mean = given = _columns(table)
-    job = CellJob(
-        given,
-        shift=sum(4.0 * count * pair.rounding for pair, count in table),
-        is_plain=all(pair.is_plain for pair, _ in table),
-        steps=float(count.sum()),
-    )
+    job = _laid_out(table, data)
     if any(_has_rare(pair) for pair, _ in table) or any(pieces.parts for pieces, _ in data):
         job = job._replace(near=_Near(table, data))
     if job.near and below is not None and (less := _merged(below, data)) != table:
         job = job._replace(below=_Near(less, data))
-    if data:
-        return _with_data(job, data, 0.0 if table else spacing_of(data))
-    if len(table) == 1 and table[0][0].is_sampled:
-        return job._replace(alone=(noise / mean, weight, count))
     return job
+
+
+def _laid_out(table: list[_Times], data: Sequence[tuple[Pieces, float]]) -> CellJob:
+    """The job of all components; its losses that are data are on a lattice, or on none."""
+    count, noise, *_, weight, mean = given = _columns(table)
+    spacing = 0.0 if table else spacing_of(data)
+    is_alone = not data and len(table) == 1 and table[0][0].is_sampled
+    return CellJob(
+        given,
+        shift=sum(4.0 * count * pair.rounding for pair, count in table),
+        alone=(noise / mean, weight, count) if is_alone else None,
+        is_plain=all(pair.is_plain for pair, _ in table),
+        data=cache(lambda: columns([(pieces.proper(), n) for pieces, n in data])) if data else _NO_DATA,
+        is_mirrored=all(pieces.is_mirrored for pieces, _ in data),
+        steps=float(count.sum()) + sum(n for _, n in data),
+        spacing=spacing,
+        least=_least_sum(data) if spacing > 0.0 else (0.0, 0.0),
+        lost=[(pieces.lost, n) for pieces, n in data if max(pieces.lost.q[1], pieces.lost.p[1]) > 0.0],
+    )
 
 
 def _has_rare(pair: Mixture) -> bool:
@@ -150,27 +158,15 @@ def _has_rare(pair: Mixture) -> bool:
     return any(len(side) > 1 and min(side)[0] <= 1e-12 for side in (pair.p, pair.q))
 
 
-def is_one(pair: Pair | None) -> bool:
+def is_one(pair: Pair) -> bool:
     """Whether losses are known by one pair, or by two of one mixture, of which some components are known to be rare."""
     if not isinstance(pair, Apart):
         return True
-    above, below = pair.above.as_mixture(), pair.below.as_mixture()
+    above, below = mixture_of(pair.above), mixture_of(pair.below)
     if above is None or below is None or above.noise != below.noise:
         return False
     sides = zip(above[1:], below[1:], strict=True)
     return all(own[: len(less)] == less and all(w <= 1e-12 for w, _ in own[len(less) :]) for own, less in sides)
-
-
-def _with_data(job: CellJob, data: Sequence[tuple[Pieces, float]], spacing: float) -> CellJob:
-    """A job of mixtures with losses that are data, on a lattice of that spacing or on none."""
-    return job._replace(
-        data=cache(lambda: columns([(pieces.proper(), n) for pieces, n in data])),
-        is_mirrored=all(pieces.is_mirrored for pieces, _ in data),
-        steps=job.steps + sum(n for _, n in data),
-        spacing=spacing,
-        least=_least_sum(data) if spacing > 0.0 else (0.0, 0.0),
-        lost=[(pieces.lost, n) for pieces, n in data if max(pieces.lost.q[1], pieces.lost.p[1]) > 0.0],
-    )
 
 
 def _merged(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]]) -> list[_Times]:

@@ -18,7 +18,7 @@ from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import Direction, Relation
 from fastacct.core.work import note
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
-from fastacct.losses.mixture import Mixture
+from fastacct.losses.mixture import Mixture, mixture_of
 from fastacct.losses.pieces import Pieces, pieces_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
@@ -92,9 +92,11 @@ class Contour:
         return self._columns is None and any(not is_one(self.pair(m)) for cell in self._cells for m, _ in cell)
 
     @kept_by_argument
-    def pair(self, mechanism: Mechanism) -> Pair | None:
+    def pair(self, mechanism: Mechanism) -> Pair:
         """The losses of a mechanism, made once."""
-        return losses_of(mechanism, self.relation)
+        if (pair := losses_of(mechanism, self.relation)) is None:
+            raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
+        return pair
 
     def read_cell(
         self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False, way: Directions | None = None
@@ -176,11 +178,9 @@ class Contour:
     def _loss(self, mechanism: Mechanism, below: bool) -> Mixture | Pieces | None:
         """What the kernels read of a mechanism; None where nothing is released."""
         pair = self.pair(mechanism)
-        if pair is None:
-            raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
         if isinstance(pair, Apart):
             pair = pair.below if below else pair.above
-        if (mixture := pair.as_mixture()) is not None or pair.is_nothing:
+        if (mixture := mixture_of(pair)) is not None or pair.is_nothing:
             return mixture
         if (pieces := pieces_of(pair)) is None:
             raise OutOfReachError(f"the losses of {mechanism!r} are no data")

@@ -41,7 +41,7 @@ def read_whole(
 
 def _by_directions(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
     """Each by itself: the larger one."""
-    ways = [way for way in (REMOVE, ADD) if directions in (way, BOTH)]
+    ways = (REMOVE, ADD) if directions == BOTH else (directions,)
     used = ways[:1] if job.is_mirrored and job.is_plain else ways
     return Reading.larger(*(_one_way(job, target, what, way) for way in used))
 

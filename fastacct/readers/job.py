@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,29 +15,13 @@ from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import CellReader, Quantity, Settings
+from fastacct.readers.asked import DIVERGENCES, EXACTLY, QUICKLY, ROUGHLY, Ask, Quantity, Settings
+from fastacct.readers.cell import CellReader
 from fastacct.readers.cell_job import read_run
 from fastacct.readers.contour import Contour, kernel_directions
 from fastacct.readers.ladder import WHAT, Step, climb, status_of_answer
 from fastacct.readers.nearby import BOTTOM, EPSILON, TOP, Reading
 from fastacct.readers.reach import within_reach
-
-EXACTLY: Final = Settings()
-DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
-QUICKLY: Final = Settings(rungs=("line", "pure"))
-ROUGHLY: Final = Settings(rungs=("line", "pure", "coarse"))
-
-
-class Ask(NamedTuple):
-    """What is asked of a job: a quantity at targets, under a relation."""
-
-    quantity: Quantity
-    target: Cells
-    shape: tuple[int, ...]
-    """Broadcast shape of the job and the target."""
-    relation: Relation = "add_remove"
-    threads: int = 1
-    only_upper: bool = False
 
 
 def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
@@ -45,7 +29,7 @@ def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
     if job.sampled(ask.relation, exactly=True):
         return by_cells(job, ask)
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
-    if any(m.alternatives() for m, _ in whole):
+    if whole.has_alternatives:
         if whole.shape:
 
             def of_cell(cell: int, asked: Cells) -> Bounds:
@@ -61,7 +45,9 @@ def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
         other = by_cells(job, mine, DIVERGENCES, bounds.upper)
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
     part = known_part(job)
-    return bound_only(bounds, ask) if ask.only_upper else _or_alike(part, ask, _beside(part, ask, bounds))
+    if ask.only_upper:
+        return Bounds(*bound_only(bounds.upper, ask.quantity))
+    return _or_alike(part, ask, _beside(part, ask, bounds))
 
 
 def known_part(job: Process) -> Process:
@@ -72,9 +58,8 @@ def known_part(job: Process) -> Process:
 def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """Bounds of a job from above, and from below what is proved of a part of it."""
     whole = part.decompose(ask.relation)
-    has_several = any(m.alternatives() for m, _ in whole)
     nearly = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)  # the lower end is far below the upper one
-    known = exact(part, ask) if has_several else by_cells(whole, ask, nearly)
+    known = exact(part, ask) if whole.has_alternatives else by_cells(whole, ask, nearly)
     lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(known.lower), np.ravel(bounds.upper)))
     return Bounds(lower, upper, status_of_answer(ask.quantity, lower, upper))
 
@@ -117,28 +102,24 @@ def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.
         return [np.flatnonzero(where)]
     owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
     order = np.lexsort((target, owner))
-    pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if order.size else []
+    pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1)
     return [piece for piece in pieces if where[piece].any()]
 
 
-def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
-    """Of a job that is analysed by a pair that is not its own: there is no lower bound."""
-    lower = np.full(ask.shape, BOTTOM[WHAT[ask.quantity]])
-    loose = (bounds.status == Status.TIGHT) & (bounds.upper > lower)
-    return Bounds(lower, bounds.upper, np.where(loose, Status.LOOSE, bounds.status).astype(np.uint8))
+def bound_only(upper: Cells, quantity: Quantity) -> Reading:
+    """Upper bounds, without lower ones: of a job that is analysed by a pair that is not its own there are none."""
+    lower = np.full(np.shape(upper), BOTTOM[WHAT[quantity]])
+    return Reading(lower, upper, status_of_answer(quantity, lower, upper))
 
 
 def per_cell(
     job: tuple[int, ...], target: Cells, shape: tuple[int, ...], read: Callable[[int, Cells], Bounds]
 ) -> Bounds:
     """Each cell of a job by itself, at all of its targets: what is possible for one depends on its counts."""
-    out = Bounds(np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.uint8))
-    owner, asked = owners(job, shape).reshape(shape), np.broadcast_to(target, shape)
+    out, owner, asked = Reading.empty(math.prod(shape)), owners(job, shape), np.broadcast_to(target, shape).ravel()
     for cell in np.unique(owner).tolist():
-        mine = owner == cell
-        for column, values in zip(out, read(cell, np.ascontiguousarray(asked[mine])), strict=True):
-            column[mine] = values
-    return out
+        out.put(owner == cell, Reading(*read(cell, asked[owner == cell])))
+    return Bounds(*(column.reshape(shape) for column in out))
 
 
 def _contour(process: Process, ask: Ask) -> Bounds:
@@ -206,7 +187,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Ce
         mine = pieces[start]
         at = mine[where[mine]]
         known = None if begun is None or ask.only_upper else out.take(at)
-        known = known if below is None else _below(np.ravel(below)[at], ask.quantity)
+        known = known if below is None else bound_only(np.ravel(below)[at], ask.quantity)
         cell = _reader(process, int(owner[at[0]]), ask.relation, settings)
         out.put(at, climb(cell, ask.quantity, target[at], only_upper=ask.only_upper, begun=known))
         # what is not tight is at most what a harder target of the call has
@@ -220,16 +201,10 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Ce
     return Bounds(*(column.reshape(ask.shape) for column in out))
 
 
-def _below(upper: Cells, quantity: Quantity) -> Reading:
-    """Upper bounds, of which nothing else is known."""
-    lower = np.full(upper.size, BOTTOM[WHAT[quantity]])
-    return Reading(lower, upper, status_of_answer(quantity, lower, upper))
-
-
 def explained(job: Process, ask: Ask, settings: Settings) -> list[Step]:
     """What each rung says of one target of a job of plain numbers; of parts of the data, what is said of each part."""
     whole, steps = job.decompose(ask.relation), []
-    if settings == EXACTLY and any(m.alternatives() for m, _ in whole):
+    if settings == EXACTLY and whole.has_alternatives:
         parts = {f"a record in the part of {one!r}": exact(one, ask) for one in whole.alternatives(ask.relation)}
         largest = max(float(bounds.upper) for bounds in parts.values())
         for name, bounds in parts.items():
@@ -267,7 +242,7 @@ def delta_of(job: Process, epsilons: Cells, relation: Relation, settings: Settin
 def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
     """Whether grids answer for epsilon of a job of plain numbers, because the line does not certify it."""
     whole = job.decompose(relation)
-    if whole.is_gaussian or whole.shape or any(m.alternatives() for m, _ in whole):
+    if whole.is_gaussian or whole.shape or whole.has_alternatives:
         return False
     cell = _reader(whole, 0, relation, EXACTLY)
     with cell.lock:
@@ -278,8 +253,7 @@ def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
 def roughly(quantity: Literal["epsilon", "delta"], job: Process, target: float, relation: Relation) -> float:
     """Epsilon or delta of a job of plain numbers at most, by grids that take little time; inf where none tells."""
     whole, most = job.decompose(relation), -math.inf
-    has_several = any(m.alternatives() for m, _ in whole)
-    for one in whole.alternatives(relation) if has_several else [whole]:
+    for one in whole.alternatives(relation) if whole.has_alternatives else [whole]:
         cell = _reader(one, 0, relation, EXACTLY)
         with cell.lock:
             most = max(most, cell.roughly(quantity, target))
@@ -295,5 +269,5 @@ def largest_finite(whole: Process, direction: Direction) -> float:
         law = None if pair is None else pair.side(direction).upper.as_atoms()
         if law is None or not law.loss.size:
             return math.inf
-        total += float(np.asarray(count)) * (float((law.loss + law.loss_error).max()) + law.slack)
+        total += float(np.asarray(count)) * float((law.loss + law.loss_error).max())
     return total + 4e-16 * (len(whole) + 2.0) * abs(total)

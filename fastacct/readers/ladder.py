@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, meet
 from fastacct.core.inputs import Cells, Codes
 from fastacct.losses.loss import OutOfReachError
+from fastacct.readers.asked import Quantity
 from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, LOG_DELTA, TOP, Reading, delta_from, status_within
 
 if TYPE_CHECKING:
-    from fastacct.readers.cell import CellReader, Quantity
+    from fastacct.readers.cell import CellReader
+    from fastacct_ext._kernels import Quantity as What
 
 WHAT: Final = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
-TRIVIAL: Final = {quantity: BOTTOM[what] for quantity, what in WHAT.items()}
-"""What says nothing from below."""
 
 
 class Question(NamedTuple):
@@ -70,6 +70,7 @@ class _One(NamedTuple):
     """A question at one target; of delta its logarithm is asked."""
 
     quantity: _Asked
+    what: What
     target: float
     upper: float
     only_upper: bool
@@ -81,14 +82,14 @@ def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callab
     def every(cell: CellReader, question: Question) -> Said:
         quantity, target, upper, only_upper = question
         is_delta, asked = quantity == "delta", _ASKED[quantity]
-        low, high = _trivial(asked, target.size)
+        low, high, _ = Reading.nothing(np.zeros(target.size), WHAT[asked])
         if is_delta:
             upper = np.log(np.maximum(upper, 5e-324))
         name, why = "", None
         for i, each in enumerate(zip(target.tolist(), upper.tolist(), strict=True)):
             try:
                 with cell.lock:
-                    low[i], high[i], name = ask(cell, _One(asked, *each, only_upper))
+                    low[i], high[i], name = ask(cell, _One(asked, WHAT[asked], *each, only_upper))
             except OutOfReachError as error:
                 why = error
         if why and not name:
@@ -98,11 +99,6 @@ def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callab
         return Said(low, high, status_of_answer(quantity, low, high), name, np.zeros(low.size, dtype=np.bool_))
 
     return every
-
-
-def _trivial(quantity: Quantity, size: int) -> tuple[Cells, Cells]:
-    """Bounds that say nothing."""
-    return np.full(size, TRIVIAL[quantity]), np.full(size, TOP[WHAT[quantity]])
 
 
 def status_of_answer(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
@@ -116,7 +112,7 @@ def _line(cell: CellReader, question: Question) -> Said:
     quantity, target = question.quantity, question.target
     found, is_final = cell.read_line(target, WHAT[quantity], only_upper=question.only_upper)
     if quantity == "epsilon" and (at_zero := target == 0.0).any() and cell.largest < math.inf:
-        found.put(at_zero, Reading(*_trivial(quantity, 1), np.full(1, Status.NOT_MET, dtype=np.uint8)))
+        found.put(at_zero, Reading.nothing(np.zeros(1), EPSILON))
         is_final = is_final & ~at_zero
     return Said(*found, "contour", is_final)
 
@@ -135,11 +131,11 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """The line of the job without its samples, which is never more private."""
-    if one.upper < TOP[WHAT[one.quantity]] and not cell.is_gaussian:
+    if one.upper < TOP[one.what] and not cell.is_gaussian:
         raise OutOfReachError("it is asked for Gaussian noise alone, or where nothing else answers")
     if (whole := cell.process.unsampled()) == cell.process:
         raise OutOfReachError("nothing is sampled")
-    return TRIVIAL[one.quantity], cell.by_line(whole, cell.relation, WHAT[one.quantity], one.target), "without samples"
+    return BOTTOM[one.what], cell.by_line(whole, cell.relation, one.what, one.target), "without samples"
 
 
 @_each
@@ -147,7 +143,7 @@ def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """A record that is replaced is removed, and another one added: delta(2 e) <= (1 + exp(e)) delta'(e)."""
     if not cell.process.is_gaussian or cell.relation != "replace_one":
         raise OutOfReachError("it is for Gaussian noise alone, and a record that is replaced")
-    read = partial(cell.by_line, cell.process, "add_remove", WHAT[one.quantity])
+    read = partial(cell.by_line, cell.process, "add_remove", one.what)
     half = read(0.5 * one.target)
     if one.quantity == "log_delta":
         upper = half + float(np.logaddexp(0.0, 0.5 * one.target))
@@ -199,7 +195,7 @@ def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     read = cell.renyi.epsilon if one.quantity == "epsilon" else cell.renyi.log_delta
     upper = read(one.target, one.upper)
     order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
-    return TRIVIAL[one.quantity], upper, f"Rényi divergence{order}"
+    return BOTTOM[one.what], upper, f"Rényi divergence{order}"
 
 
 def log_below(largest: float, epsilon: float) -> float:
@@ -234,9 +230,7 @@ def climb(
 
     `begun` is what the line says, where it has been asked for all cells at once; `trace` takes the rungs of one target.
     """
-    low, high = _trivial(quantity, target.size)
-    high[target >= (1.0 if quantity == "epsilon" else np.inf)] = TRIVIAL[quantity]
-    out = begun or Reading(low, high, status_of_answer(quantity, low, high))
+    out = begun or Reading.nothing(target, WHAT[quantity])
     steps = [] if trace is None else trace
     is_open = out.status != Status.TIGHT
     for name in cell.settings.rungs:
@@ -276,7 +270,7 @@ def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.int
     if said.name == "contour" or not cell.is_bound:
         lower, upper = meet(np.maximum(before.lower, said.lower), said.upper, before.upper)
     else:
-        lower, upper = np.full(at.size, TRIVIAL[quantity]), np.minimum(said.upper, before.upper)
+        lower, upper = np.full(at.size, BOTTOM[WHAT[quantity]]), np.minimum(said.upper, before.upper)
     status = status_of_answer(quantity, lower, upper)
     if said.name == "contour":
         status = np.where((lower == said.lower) & (upper == said.upper), said.status, status)

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
-from fastacct.core.work import Done, counted, note
+from fastacct.core.work import Done, counted, kept
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import Settings
+from fastacct.readers.asked import EXACTLY, Settings
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import EXACTLY, delta_of, owners, roughly
+from fastacct.readers.job import delta_of, owners, roughly
 from fastacct.readers.nearby import DELTA
 
 _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
@@ -75,13 +75,13 @@ class _Deltas:
         self._job, self._relation, self._whole = job, relation, job.decompose(relation)
         self.is_tight = job.tight
         """Whether its losses are all that is known of it."""
-        self.by_line: Callable[[tuple[float, ...]], tuple[list[float], bool]] = _kept(self._by_line)
+        self.by_line: Callable[[tuple[float, ...]], tuple[list[float], bool]] = kept(None)(self._by_line)
         """By the line alone, and whether it knows all of the losses."""
-        self.roughly: _DeltasAt = _kept(self._roughly)
+        self.roughly: _DeltasAt = kept(None)(self._roughly)
         """By grids that take little time."""
-        self.at: _DeltasAt = _kept(partial(self._at, EXACTLY))
+        self.at: _DeltasAt = kept(None)(partial(self._at, EXACTLY))
         """By all readers."""
-        self.off_line: _DeltasAt = _kept(partial(self._at, EXACTLY._replace(rungs=EXACTLY.rungs[1:])))
+        self.off_line: _DeltasAt = kept(None)(partial(self._at, EXACTLY._replace(rungs=EXACTLY.rungs[1:])))
         """By all but the line, which takes long where it knows nothing."""
 
     def _at(self, settings: Settings, epsilons: tuple[float, ...]) -> list[float]:
@@ -97,21 +97,6 @@ class _Deltas:
                 reading, is_all = line.read_cell(0, np.array(epsilons), DELTA, only_upper=True)
                 return reading.upper.tolist(), bool(is_all.all())
         return [math.inf] * len(epsilons), False
-
-
-def _kept(ask: Callable[[tuple[float, ...]], _Found]) -> Callable[[tuple[float, ...]], _Found]:
-    """The same, asked once; its work counts for each rate."""
-    known: dict[tuple[float, ...], tuple[_Found, Done]] = {}
-
-    def at(epsilons: tuple[float, ...]) -> _Found:
-        if epsilons not in known:
-            with counted() as done:
-                found = ask(epsilons)
-            known[epsilons] = found, done
-        note(known[epsilons][1])
-        return known[epsilons][0]
-
-    return at
 
 
 def _largest(deltas: _Deltas, fpr: float) -> float:
@@ -133,12 +118,16 @@ def _largest(deltas: _Deltas, fpr: float) -> float:
 
 
 def _is_all(deltas: _Deltas, first: _Search, search: _Search, *, is_known: bool) -> bool:
-    """Whether nothing is below what a first search has found; where it is not, all readers are asked next to that."""
+    """Whether there is nothing below what a first search has found, or no time for it; else all readers are asked next
+    to that."""
     if is_known and deltas.is_tight:
         return True
     if not deltas.by_line((abs(first.lowest),))[1]:
         search.deltas_at = deltas.off_line
-    search.ask([first.lowest])
+    if search.left > 0.5:
+        search.ask([first.lowest])
+    if search.left <= 0.5:
+        return True  # there is no time for more
     if is_known and search.odds(first.lowest) >= (1.0 - _GOOD) * first.odds(first.lowest):
         return True  # divergences of its mechanisms say no more than their losses
     search.ask([0.98 * first.lowest, 1.02 * first.lowest])

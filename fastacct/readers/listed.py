@@ -105,7 +105,7 @@ def _summed(parts: Sequence[tuple[Atoms, int]], side: float) -> tuple[Cells, Cel
     loss, log_mass, size, depth, terms = np.zeros(1), np.zeros(1), 0.0, 1.0, 0.0
     for atoms, count in parts:
         keep = atoms.mass > 0.0
-        each, mass = atoms.loss[keep] + side * (atoms.loss_error[keep] + atoms.slack), atoms.mass[keep]
+        each, mass = atoms.loss[keep] + side * atoms.loss_error[keep], atoms.mass[keep]
         terms = max(terms + 1.0, float(min(mass.size, count)))  # what occurs no times is added without rounding
         if not mass.size:
             loss = log_mass = np.zeros(0)

@@ -11,6 +11,7 @@ from fastacct.core.bounds import narrowed
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
+from fastacct.losses.mixture import mixture_of
 from fastacct.losses.mixture_moments import mixture_moments
 from fastacct.losses.moments import BETWEEN, moments_between
 from fastacct.losses.pieces import data_moments, pieces_of
@@ -54,7 +55,7 @@ def _of_pair(pair: Pair | None, s: Cells, is_add: bool) -> Cells | None:
         return None if above is None or below is None else moments_between(above, below, s)
     if (own := pair.moments(s, is_add=is_add)) is not None:
         return own
-    if (mixture := pair.as_mixture()) is not None:
+    if (mixture := mixture_of(pair)) is not None:
         return mixture_moments(mixture, s, is_add=is_add)
     pieces = pieces_of(pair)
     return None if pieces is None else data_moments(pieces, s, is_add=is_add)

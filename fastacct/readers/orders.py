@@ -16,7 +16,8 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Cell, Process, cell_divergence, cell_pure_epsilon
-from fastacct.readers.job import Ask, delta_of, exact, owners, per_cell
+from fastacct.readers.asked import Ask
+from fastacct.readers.job import delta_of, exact, owners, per_cell
 from fastacct.readers.moments import divergence_bounds
 from fastacct.readers.renyi import merged_runs
 from fastacct_ext import _kernels

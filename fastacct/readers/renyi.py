@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
-from fastacct.core.search import least
-from fastacct.losses.divergence import ORDERS
-from fastacct.mechanisms.process import Cell, DeltaOf, cell_divergence, cell_pure_epsilon, merge
+from fastacct.core.search import ORDERS, least
+from fastacct.core.work import kept
+from fastacct.mechanisms.base import merge
+from fastacct.mechanisms.process import Cell, DeltaOf, cell_divergence, cell_pure_epsilon
 
 Conversion = Literal["mironov", "canonne_kamath_steinke", "optimal"]
 CONVERSIONS: Final[tuple[Conversion, ...]] = ("mironov", "canonne_kamath_steinke", "optimal")
@@ -62,9 +62,7 @@ class Renyi:
         self, cell: Cell, relation: Relation, delta_of: DeltaOf | None, orders: Cells | None, conversion: str
     ) -> None:
         self._cell, self._orders, self._conversion = cell, orders, conversion
-        self._divergence = lru_cache(1024)(
-            lambda orders: cell_divergence(cell, np.frombuffer(orders), relation, delta_of)
-        )
+        self._divergence = kept(1024)(lambda orders: cell_divergence(cell, np.frombuffer(orders), relation, delta_of))
         self.pure_epsilon = cell_pure_epsilon(cell, relation)
         """Sum of pure guarantees, inf where one is missing."""
         self.best_order = math.nan

@@ -35,12 +35,12 @@ def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
     side = 1.0 if is_upper else -1.0
     low, high = loss.extent(LEAST_TAIL)
     missing, where = loss.outside(LEAST_TAIL)
-    beside, total = 1e-9 * (1.0 + abs(epsilon)) + loss.slack, 0.0  # further than rounding
-    if epsilon <= high + beside + loss.slack:
+    beside, total = 1e-9 * (1.0 + abs(epsilon)), 0.0  # further than rounding
+    if epsilon <= high + beside:
         edges = np.array([min(low, epsilon - beside) - 1.0, epsilon - beside, epsilon, max(high, epsilon) + 1.0])
         mass, excess, slip = loss.masses(edges, LEAST_TAIL, side)
         # delta falls by at most the mass above it, times the distance
-        away = slip + loss.slack + 4.0 * ROUNDING * abs(epsilon)
+        away = slip + 4.0 * ROUNDING * abs(epsilon)
         total = float(excess[2] + side * 1.01 * away * (mass[2] + (mass[1] if away + slip < beside else 1.0)))
         total *= 1.0 + side * ROUNDING * 64.0
         total = max(total, 2.0**-1022 * (is_upper and mass[2] > 0.0))
@@ -56,8 +56,7 @@ def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
         return 0.0
     if loss.infinite > delta:
         return math.inf
-    side = 1.0 if is_upper else -1.0
-    last = max(0.0, loss.extent(LEAST_TAIL)[1] + side * loss.slack)
+    last = max(0.0, loss.extent(LEAST_TAIL)[1])
     if loss.infinite == delta and not is_upper:
         return max(0.0, loss.reached() * (1.0 - 4.0 * ROUNDING))
     if loss.infinite == delta or _delta(loss, last, is_upper) > delta:
@@ -66,7 +65,7 @@ def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
 
 
 def _beyond(loss: Loss, delta: float, last: float) -> float:
-    """An epsilon that surely has this delta: ends of losses may be off by more than their slack."""
+    """An epsilon that surely has this delta: ends of losses may be off."""
     for power in range(-52, 40):
         if _delta(loss, last, True) <= delta:
             return last

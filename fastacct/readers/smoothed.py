@@ -171,7 +171,7 @@ def _known(part: Part, is_upper: bool) -> Atoms:
     """Losses and masses of a side, errors included."""
     side, loss_of = (1.0, part.upper) if is_upper else (-1.0, part.lower)
     source = cast("Atoms", loss_of.as_atoms())
-    loss = source.loss + side * (source.loss_error + source.slack + 4.0 * ROUNDING * np.abs(source.loss))
+    loss = source.loss + side * (source.loss_error + 4.0 * ROUNDING * np.abs(source.loss))
     keep = source.mass > 0.0
     return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=source.infinite)
 

@@ -89,5 +89,5 @@ def assumed(n: Numbers) -> Section:
             (f"{larger} Both have the same batch size, or limit.", "Of another number of records other numbers hold.")
         )
     vouched = n["about"].get("vouched_by")
-    sentence = f"{vouched} vouches for it." if vouched else "Whoever ran the job vouches for it; nobody is named."
+    sentence = f"Vouched for by {vouched}." if vouched else "Whoever ran the job vouches for it; nobody is named."
     return Section("What is assumed", (sentence,), ("assumption", "if it does not hold"), tuple(rows))

@@ -16,6 +16,7 @@ from fastacct.core.relations import Relation, both_ways
 from fastacct.core.rounding import as_written
 from fastacct.core.version import __version__
 from fastacct.core.words import as_plain, in_one_line
+from fastacct.core.work import counted
 from fastacct.epsilon import delta as smallest_delta
 from fastacct.epsilon import epsilon, epsilon_bounds
 from fastacct.mechanisms.gaussian import Gaussian
@@ -44,6 +45,7 @@ _CHANGES: Final = (
 )
 ONE_SIZE: Final = (*OF_ONE_SIZE, "truncated")
 """Samplers whose numbers are those of a number of records."""
+_NO_OTHERS: Final = {"groups": dict[int, float](), "what_if": dict[str, float]()}
 _LISTED: Final = 4
 """Parts of a history that are written out."""
 
@@ -55,8 +57,9 @@ def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_r
     deltas = [float(f"{delta * 10.0**k:.12g}") for k in (2, 1, 0, -1, -2, -3) if delta * 10.0**k < 0.5]
     others = [one for one in deltas if one != delta]
     epsilons = dict(zip(others, np.asarray(epsilon(job, delta=others, neighbors=relation)).tolist(), strict=True))
-    tpr = dict(zip(FPR, _recognized(job, FPR, options), strict=True))
-    groups = ((k, _asked(partial(job.group, k), delta, relation)) for k in _GROUPS)
+    with counted() as done:
+        tpr = dict(zip(FPR, _recognized(job, FPR, options), strict=True))
+    is_dear = sum(done.values()) > 2e9  # seconds: then there is no time for other jobs
     return {
         "epsilon": float(found.upper),
         "epsilon_lower": float(found.lower),
@@ -70,11 +73,18 @@ def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_r
         "tpr_at_fpr": tpr,
         "right_alarms": {share: right_alarms(tpr[FPR[-1]], FPR[-1], share) for share in _MEMBERS},
         "epsilon_at": {one: epsilons.get(one, float(found.upper)) for one in deltas},
-        "groups": {k: value for k, value in groups if value is not None},
-        "what_if": dict(_changes(job, delta, relation, run if is_run else {}, float(found.upper))),
+        **(_NO_OTHERS if is_dear else _others(job, delta, relation, run if is_run else {}, float(found.upper))),
+        "is_dear": is_dear,
         "is_run": is_run,
         "run": {name: as_plain(value) for name, value in run.items()},
     }
+
+
+def _others(job: Process, delta: float, relation: Relation, run: Run, proved: float) -> Numbers:
+    """Of groups, and of what would change the numbers."""
+    groups = ((k, _asked(partial(job.group, k), delta, relation)) for k in _GROUPS)
+    known = {k: value for k, value in groups if value is not None}
+    return {"groups": known, "what_if": dict(_changes(job, delta, relation, run, proved))}
 
 
 def right_alarms(tpr: float, fpr: float, members: float) -> float:

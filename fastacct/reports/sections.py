@@ -21,6 +21,7 @@ LARGE_DELTA: Final = 0.1
 ADDRESS: Final = "https://github.com/fastacct/fastacct"
 _FACTOR: Final = 100.0
 _RELATIONS: Final = {**RELATIONS, "zero_out": "replacing one record by an empty one"}
+_RELEASED: Final = {True: "the model after every step of the training", False: "everything that the job releases"}
 _FIELDS: Final = {
     "subject": "what is released",
     "data_set": "data set",
@@ -86,7 +87,8 @@ def summary(n: Numbers) -> str:
     if n["epsilon"] == math.inf:
         return said
     told = f"ε ≤ {at_most(n['epsilon'])} at δ = {power(n['delta'])}, {differ(n)}"
-    return f"Everything released satisfies (ε, δ)-differential privacy with {told}.{' ' * bool(said)}{said}"
+    what = "training" if n["is_run"] else "job"
+    return f"What the {what} releases satisfies (ε, δ)-differential privacy with {told}.{' ' * bool(said)}{said}"
 
 
 def meaning(n: Numbers) -> str:
@@ -168,6 +170,9 @@ def sections_of(n: Numbers) -> Iterator[Section]:
         rows = tuple((change, at_most(e), percent(tpr)) for change, (e, tpr) in n["what_if"].items())
         told = "For comparison: what the numbers would be under other circumstances."
         yield Section("What would change it", (told,), ("change", "ε at most", ATTACK), rows)
+    elif n.get("is_dear"):
+        told = "Left out: groups, the same once more, and other circumstances. Numbers of this job take too long."
+        yield Section("What would change it", (told,))
     yield Section("What is guaranteed", tuple(_guaranteed(n)))
     if n["epsilon_at"]:
         told = "Every row is true. Which one is quoted is a choice: a smaller δ goes with a larger ε."
@@ -179,7 +184,7 @@ def sections_of(n: Numbers) -> Iterator[Section]:
 
 def mechanisms(n: Numbers) -> Iterator[str]:
     """What computed the numbers, and from what."""
-    yield f"Computed by the software fastacct {n['fastacct_version']} ({ADDRESS}), from what was run:"
+    yield f"Computed by the software fastacct {n['fastacct_version']} ({ADDRESS}), from what is said to have been run:"
     yield from (f"{'once' if count == '1' else count + ' times'} {mechanism}" for count, mechanism in n["job"])
 
 
@@ -195,7 +200,9 @@ def _again(n: Numbers) -> Iterator[str]:
     if "certificate" in n or not 0.0 < n["epsilon"] < math.inf:
         return
     if n["has_certificate"]:
-        yield f"To check it without this library: ask its author for a certificate, or run fastacct certify: {page}."
+        made = "from whoever vouches for this report, or by fastacct certify ... --write run.json"
+        checked = "fastacct/certificate/checker.py on it, which needs Python and python-flint alone"
+        yield f"To check it without this library: get a certificate ({made}), and run {checked}: {page}."
     else:
         yield f"No certificate can be made of this job, and its number rests on this library alone: {page}."
 
@@ -229,12 +236,12 @@ def _plain_words(n: Numbers) -> Iterator[str]:
         yield said
     if tpr < 1.0:
         yield (
-            "Someone who sees everything that was released tries to tell which records were used. If they wrongly "
+            f"Someone who sees {_RELEASED[n['is_run']]} tries to tell which records were used. If they wrongly "
             "suspect 1 of 100 records that were not used, on average they recognize at most "
             f"{of_100(tpr)} that were. Blind guessing recognizes 1 of 100."
         )
     else:
-        yield "Someone who sees what was released may recognize every record that was used."
+        yield f"Someone who sees {_RELEASED[n['is_run']]} may recognize every record that was used."
     if (replaced := n["what_if"].get(REPLACED)) and replaced[1] > WEAK:
         yield "Of someone who knows that a record has one of two values, and asks which, next to nothing is proved."
     elif replaced:
@@ -251,7 +258,7 @@ def _plain_words(n: Numbers) -> Iterator[str]:
     else:
         less = f"{'A person with several' if unit == 'row' else 'A group of'} records is protected less"
         yield f"{several} {less}; no number is given."
-    yield 'All of this holds under the conditions of "What is assumed". This report does not check them.'
+    yield 'All of this holds if "What is assumed" holds. This report does not check it. See also "What is not covered".'
     if records and n["delta"] * records > LARGE_DELTA * (1.0 + 1e-12):
         share = f"{n['delta'] * records:.3g}"
         yield (
@@ -305,7 +312,7 @@ def _protected(n: Numbers) -> Iterator[str]:
     else:
         yield f"It protects from anyone who {sees}, even if they know all other records, and however long they compute."
     if n["is_run"]:
-        yield "Those who see the last model alone may see less. How much less is not known, and not counted."
+        yield "Those who see the last model alone may see less. How much less is not counted here."
     secret = ", or which record is in which batch" if KNOWN in n["what_if"] else ""
     yield f"It does not protect from those who see the noise{secret}."
 
@@ -328,7 +335,8 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
         yield f"Proved: at most {at_most(n['epsilon'])}; {shown}; {end}."
     if n["run"].get("sampling") == "shuffled":
         yield "No gain from shuffling is proved: an epoch counts as one release of all records, of any batch size."
-    yield "Smaller ε is safer, and 0 is no change at all. δ allows for outcomes so rare that ε need not hold for them."
+    yield 'The guarantee holds if "What is assumed" holds.'
+    yield "Smaller ε is safer: 0 at δ = 0 is no change at all. δ is how far probabilities may exceed what ε allows."
     if n["epsilon"] == math.inf:
         return
     pair = f"of the worst pair of data sets, the smallest ε that is true is {is_between(n)}"

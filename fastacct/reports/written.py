@@ -237,7 +237,7 @@ def report(
     >>> import fastacct as fa
     >>> run = dict(noise_multiplier=1.0408, records=50_000, batch_size=512, epochs=30)
     >>> fa.report(**run, delta=1e-6, unit="person", vouched_by="A. Turing").summary.split(", for")[0]
-    'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 3.41 at δ = 10⁻⁶'
+    'What the training releases satisfies (ε, δ)-differential privacy with ε ≤ 3.41 at δ = 10⁻⁶'
     """
     whole = None if job is None else as_process(job)
     if delta is None:

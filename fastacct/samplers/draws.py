@@ -28,9 +28,10 @@ import numpy as np
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
+from fastacct.losses.drawn import drawn
 from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
-from fastacct.losses.panels import SMALLEST_WEIGHT, PiecesPair, drawn, sampled_pieces, symmetric_pieces
+from fastacct.losses.panels import SMALLEST_WEIGHT, PiecesPair, sampled_pieces, symmetric_pieces
 from fastacct.samplers.fixed_size import replaced_divergence
 
 MAX_COMPONENTS: Final = 65

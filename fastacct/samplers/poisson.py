@@ -27,10 +27,10 @@ from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import PADDING, at_least
+from fastacct.core.work import spend
 from fastacct.losses.loss import Apart, Atoms, Bracket, Loss, OutOfReachError, Pair
-from fastacct.losses.pieces import Pieces, log_sample, pieces_of
+from fastacct.losses.pieces import DataPair, Pieces, log_sample, pieces_of, sample_rounding
 
-_FAR: Final = 30.0
 _LAST_ORDER: Final = 300
 """Largest order of the general bound; its cost grows with the square."""
 
@@ -38,27 +38,15 @@ _LAST_ORDER: Final = 300
 def _loss(loss: Cells, rate: float, direction: str) -> tuple[Cells, Cells]:
     """Loss of the sample and a bound of its rounding error."""
     sign = 1.0 if direction == "remove" else -1.0
-    x = sign * loss
-    y, value = rate * np.expm1(np.minimum(x, _FAR)), log_sample(rate, x)
-    near = 8.0 * np.abs(y) / np.maximum(1.0 + y, 1.0 - rate)
-    size = np.where(x > _FAR, 12.0 + 4.0 * np.abs(x) - 4.0 * math.log(rate), near)
-    error = ROUNDING * (size + 4.0 * np.abs(value))
+    value = log_sample(rate, sign * loss)
+    error = ROUNDING * (sample_rounding(rate, sign * loss, 4.0 * np.abs(loss)) + 4.0 * np.abs(value))
     return sign * value, error + np.where(loss == 0.0, 0.0, 1e-323)  # subnormal products have no relative accuracy
-
-
-def _mass(mass: Cells, loss: Cells, rate: float) -> tuple[Cells, Cells, Cells]:
-    """Mass of (1 - q) Q + q P, that of Q, and a bound of the relative error of both; mass > 0."""
-    log_mass = np.log(mass)
-    of_q = np.exp(np.minimum(log_mass - loss, 600.0))  # from below slack may be so large that Q has too much
-    size = np.where(loss > 800.0, 0.0, np.abs(loss))  # beyond, Q has nothing, however large its relative error is
-    relative = ROUNDING * (20.0 + 2.0 * size + 2.0 * np.abs(log_mass))
-    return rate * mass + (1.0 - rate) * of_q, of_q, relative
 
 
 def _sampled_atoms(base: Loss, rate: float, direction: str, side: float) -> Atoms:
     assert isinstance(base, Atoms)  # others are refused before
     keep = base.mass > 0.0
-    mass, loss = base.mass[keep], base.loss[keep] + side * (base.loss_error[keep] + base.slack)
+    mass, loss = base.mass[keep], base.loss[keep] + side * base.loss_error[keep]
     loss = loss + side * 2.0 * ROUNDING * np.abs(loss)
     value, error = _loss(loss, rate, direction)
     missing, infinite, end = base.infinite, 0.0, -math.log1p(-rate)
@@ -76,7 +64,11 @@ def _sampled_atoms(base: Loss, rate: float, direction: str, side: float) -> Atom
 
 def _removed(mass: Cells, loss: Cells, rate: float, side: float) -> tuple[Cells, float]:
     """Masses of the sample of atoms of P, with the record in it, and what of Q has no loss among them."""
-    mass, of_q, relative = _mass(mass, loss, rate)
+    log_mass = np.log(mass)
+    of_q = np.exp(np.minimum(log_mass - loss, 600.0))  # from below errors may be so large that Q has too much
+    size = np.where(loss > 800.0, 0.0, np.abs(loss))  # beyond, Q has nothing, however large its relative error is
+    relative = ROUNDING * (20.0 + 2.0 * size + 2.0 * np.abs(log_mass))
+    mass = rate * mass + (1.0 - rate) * of_q
     total = _total(of_q * (1.0 - side * relative), side)
     missing = (1.0 - rate) * max(0.0, 1.0 - total) * (1.0 + side * 4.0 * ROUNDING)
     if side < 0.0 and total > 1.0:
@@ -92,7 +84,7 @@ def _total(mass: Cells, side: float) -> float:
     return float(np.sum(mass)) * (1.0 - side * 64.0 * ROUNDING)
 
 
-class _SampledPair(Pair):
+class _SampledPair(DataPair):
     """A pair under Poisson sampling: theorem 11 of Zhu, Dong, Wang (2022)."""
 
     def __init__(self, base: Pair, rate: float) -> None:
@@ -135,6 +127,7 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
     holds; the sample never has more than the mechanism, `whole`.
     """
     whole_orders = np.arange(2, _LAST_ORDER + 1)
+    spend(1e8)
     scaled = _at_whole_orders(divergence(whole_orders.astype(np.float64)).tobytes(), rate)
     nearest = np.minimum(orders, _LAST_ORDER)
     low, high = np.floor(nearest).astype(int), np.ceil(nearest).astype(int)

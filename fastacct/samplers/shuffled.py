@@ -15,6 +15,7 @@ import numpy as np
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation, sensitivity
 from fastacct.losses.loss import NOTHING, Atoms, Bracket, Pair
+from fastacct.losses.pieces import DataPair
 from fastacct.samplers.allocation import allocated
 
 _NDTR_OFF: Final = 4e-13
@@ -26,7 +27,8 @@ _LEAST_MASS: Final = 1e-200
 def from_below(noise: float, steps: int, relation: Relation) -> Pair:
     """The latter, or the former where its mean loss is three times as large: jobs are asked for the former too."""
     moved = sensitivity(relation)
-    alike = (lattice := allocated(noise / moved, steps)).pieces()
+    lattice = allocated(noise / moved, steps)
+    alike = lattice.pieces() if isinstance(lattice, DataPair) else None
     if noise > 10.0:  # the largest step says less there than the sum of all
         return NOTHING if alike is None else lattice
     opposed = _opposed(noise, steps, 2.0 - moved)
@@ -34,9 +36,8 @@ def from_below(noise: float, steps: int, relation: Relation) -> Pair:
     if alike is None or cells is None:
         return opposed
     loss, log_weight = alike.atoms[:, 0], alike.atoms[:, 1]
-    few = 1.0 if moved == 2.0 else 3.0
-    is_more = float(np.sum(np.exp(log_weight + loss) * loss)) > few * float(np.sum(cells.mass * cells.loss))
-    return lattice if is_more else opposed
+    least = float(np.sum(cells.mass * cells.loss)) * (1.0 if moved == 2.0 else 3.0)
+    return lattice if float(np.sum(np.exp(log_weight + loss) * loss)) > least else opposed
 
 
 def _opposed(noise: float, steps: int, mean: float) -> Pair:

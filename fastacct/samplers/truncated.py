@@ -20,11 +20,12 @@ from typing import Final, NamedTuple
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import float_above, float_below
+from fastacct.losses.drawn import drawn
 from fastacct.losses.loss import Apart, Pair
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.mixture_moments import mixture_moments
 from fastacct.losses.moments import drawn_moments
-from fastacct.losses.panels import SMALLEST_WEIGHT, PiecesPair, drawn, replaced_pieces, sampled_pieces, symmetric_pieces
+from fastacct.losses.panels import SMALLEST_WEIGHT, PiecesPair, replaced_pieces, sampled_pieces, symmetric_pieces
 from fastacct.losses.pieces import Pieces
 from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled
 

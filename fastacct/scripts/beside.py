@@ -117,8 +117,6 @@ def _is_loss(region: Region, node: ast.AST) -> bool:
 def is_shown(script: Script, node: ast.AST) -> bool:
     """Whether a value is only printed, asserted, or put into a name of which that is true."""
     statement = script.statement(node)
-    if isinstance(statement, ast.Assert):
-        return True
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         called = statement.value.func
         return last_name(called) in WORDS["shows"] or PLOTS.match(script.qualified(called)) is not None

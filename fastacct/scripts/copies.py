@@ -117,8 +117,6 @@ def whole(flow: Flow, node: ast.AST, seen: set[ast.AST], *, is_part: bool = Fals
         if flow.script.qualified(node) or flow.is_model(node.id):
             return set()
         values = [*flow.reaching(node)]
-        if any(isinstance(one, ast.Constant) for one in values):
-            return set()
         found = (whole(flow, one, seen, is_part=is_part) for one in values)
         return {node.id}.union(*found)
     if isinstance(node, ast.Subscript):

@@ -69,9 +69,6 @@ def _is_normalised(script: Script, call: ast.Call) -> bool:
 
 def _is_in_train_mode(script: Script, made: ast.Call) -> bool:
     """Whether a model that a call makes is in train mode, as it is until its eval() is called."""
-    asked = (one for one in script.calls if script.is_call(one, "builtins.isinstance"))
-    if any("BatchNorm" in ast.unparse(one) for one in asked):
-        return False  # its layers are looked for one by one
     names: set[str] = set()
     makers: set[str] = set()
 

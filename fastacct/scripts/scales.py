@@ -86,8 +86,6 @@ def is_of_rows(call: ast.Call) -> bool:
 def is_over_records(script: Script, call: ast.Call) -> bool:
     """Whether a statistic is over all records: along no axis, or the first."""
     is_library = bool(script.qualified(call.func))
-    if isinstance(call.func, ast.Name) and call.args[1:]:  # max(a, b)
-        return False
     axis = [one.value for one in call.keywords if one.arg in ("dim", "axis")]
     if last_name(call.func) not in ("quantile", "percentile"):
         axis += call.args[is_library : is_library + 1]

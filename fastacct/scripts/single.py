@@ -89,10 +89,7 @@ def _is_whole(script: Script, call: ast.Call) -> bool:
     values = [one for one in call.args if isinstance(one, ast.UnaryOp)]  # clip(g, -c, c)
     if {"min", "max"} <= words or values or "value" in last_name(call.func):
         return False
-    texts = [*_texts(script, call)]
-    function = script.above(call, ast.FunctionDef)
-    texts += [ast.unparse(function)] if function is not None else []
-    return _ALL.search(" ".join(texts)) is not None or _SEVERAL.search(script.text) is None
+    return _ALL.search(" ".join(_texts(script, call))) is not None or _SEVERAL.search(script.text) is None
 
 
 def is_apart(script: Script, call: ast.Call) -> bool:
@@ -103,8 +100,6 @@ def is_apart(script: Script, call: ast.Call) -> bool:
 def _is_in_turn(loop: Loop, node: ast.AST) -> bool:
     """Whether the innermost loop around a node that finds gradients goes through records one by one."""
     script = loop.script
-    if loop.values.get("batch_size") == 1:
-        return True
     for over in noise.loops_around(script, node):
         called = {last_name(one.func) for one in walk(over) if isinstance(one, ast.Call)}
         if called & {"backward", "grad", "gradient", "value_and_grad"} or any("grad" in name for name in called):

@@ -33,14 +33,14 @@ class Sums:
         self.loss, self.mass = self.points()
         """Losses in increasing order, and their masses; of a density some are negative, so that sums are exact to the
         fourth order of a cell."""
-        self.total = float(np.sum(self.mass)) + law.infinite + law.bottom
+        self.total = float(np.sum(self.mass)) + law.infinite
         """Of all masses, of an infinite loss too."""
         self._kept: dict[tuple[float, float, str], float] = {}
 
     def points(self, more: Cells | None = None) -> tuple[Cells, Cells]:
         """Losses and masses; cells of densities end at `more`, too."""
         if atoms := self.law.as_atoms():
-            loss, mass = atoms.loss + self.side * (atoms.loss_error + atoms.slack), atoms.mass
+            loss, mass = atoms.loss + self.side * atoms.loss_error, atoms.mass
         else:
             low, high = self.law.extent(_TAIL)
             ends = [low - _BEYOND, low, high, high + _BEYOND]
@@ -49,7 +49,7 @@ class Sums:
                 coarse = _halved(coarse)
             fine = _halved(coarse)
             found = [(edges, self.law.masses(edges, _TAIL, self.side)) for edges in (coarse, fine)]
-            shift = self.side * (max(one.slip for _, one in found) + self.law.slack)
+            shift = self.side * max(one.slip for _, one in found)
             loss = np.concatenate([_means(edges, one) for edges, one in found]) + shift
             mass = np.concatenate([share * one.mass for share, (_, one) in zip((-1 / 3, 4 / 3), found, strict=True)])
         order = np.argsort(loss, kind="stable")
@@ -79,7 +79,7 @@ class Sums:
             gain = np.where(np.abs(edges) < 1.0, excess - left * np.expm1(-edges), mass - of_q)
             mass, gain, of_q = (np.cumsum(x[::-1])[::-1] for x in (mass, gain, of_q))
             found = np.where(of_q > 0.0, gain - np.expm1(edges) * of_q, gain)
-        found += self.side * (slip + self.law.slack) * mass
+        found += self.side * slip * mass
         return np.asarray(np.maximum(found, 0.0)[place] + self.law.infinite)
 
     def delta_of_two(self, at: Cells) -> Cells:
@@ -94,7 +94,7 @@ class Sums:
 
     def moment(self, s: float) -> float:
         """log E exp(s loss) over the finite losses; nan where the masses do not tell it."""
-        if s < 0.0 and (self.law.bottom > 0.0 or self.total < 1.0 - 1e-9):
+        if s < 0.0 and self.total < 1.0 - 1e-9:
             return math.nan  # what is missing may have any loss
         loss, mass = self.loss, self.mass
         terms = np.log(np.abs(mass)) + s * loss
@@ -133,7 +133,7 @@ class Sums:
         else:
             size, power, weight = -_log_sample(rate, -self.loss), order - 1.0, self.mass
             far = math.exp(min(-power * math.log1p(-rate), 700.0))
-            more = self.law.infinite * (far - 1.0) + self.total - self.law.bottom - 1.0
+            more = self.law.infinite * (far - 1.0) + self.total - 1.0
         exponent = power * size
         if float(exponent.max()) < 1.0:
             return math.log1p(max(float(np.sum(weight * np.expm1(exponent))) + more, -0.5)) / (order - 1.0)

@@ -9,7 +9,7 @@ import fastacct as fa
 from fastacct import reference
 from fastacct.accountants.pld import PLD
 from fastacct.core.bounds import Status
-from fastacct.readers.job import Ask
+from fastacct.readers.asked import Ask
 from tests.containment import holds
 from tests.grids import on_grid, step
 

@@ -7,9 +7,10 @@ import fastacct as fa
 from fastacct.core import deltas, work
 from fastacct.losses.loss import Atoms, Part
 from fastacct.readers import lines
+from fastacct.readers.asked import EXACTLY
 from fastacct.readers.contour import Contour
 from fastacct.readers.grid.reader import Grid
-from fastacct.readers.job import EXACTLY, _reader
+from fastacct.readers.job import _reader
 from fastacct.readers.nearby import DELTA
 from fastacct.readers.smoothed import Smoothed
 
@@ -33,7 +34,7 @@ def test_nobody_counts_where_nobody_asks_to():
             work.note({"b": 2.0})
         work.note({"a": 1.0, "d": 8.0})
     work.note({"c": 4.0})
-    assert (outer, inner) == ({"a": 1.0, "d": 8.0}, {"b": 2.0})
+    assert (outer, inner) == ({"a": 1.0, "b": 2.0, "d": 8.0}, {"b": 2.0})
 
 
 def test_a_line_counts_though_its_answer_is_kept():
@@ -143,3 +144,40 @@ def test_a_quantile_of_dear_chances_is_a_little_wider(monkeypatch):
     assert wide.lower <= good.lower * (1.0 + 1e-12)
     assert good.upper * (1.0 - 1e-12) <= wide.upper <= good.upper * (1.0 + 1e-4)
     assert good != wide
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        fa.Gaussian(3.0).with_replacement(draws=8, records=20) * 7,
+        fa.ZCDP(0.1).poisson(0.1) * 7,
+        fa.Laplace(2.0).poisson(0.1) * 7,
+        fa.from_pmf([0.3] + [0.1] * 7, [0.1] * 7 + [0.3]).poisson(0.1) * 7,
+    ],
+    ids=str,
+)
+def test_divergences_count_though_they_are_kept(job):
+    """Those of a mixture are kept for all jobs that have it."""
+
+    def of_one(made, delta):
+        return asked(lambda: fa.epsilon(made, delta=delta, accountant=fa.RDP()))
+
+    first = of_one(job, 1e-3)
+    assert first > 1e6
+    assert of_one(job, 1e-5) > 1e6
+    assert of_one(job, 1e-3) == first == of_one(fa.Process(job), 1e-3)
+
+
+def test_an_answer_that_is_kept_counts_once_in_a_search():
+    seen = []
+
+    @work.kept(2)
+    def ask(x):
+        seen.append(x)
+        work.spend(10.0 * x)
+        return x
+
+    for _ in range(2):
+        assert asked(lambda: [ask(1.0), ask(2.0), ask(1.0)]) == 30.0
+    assert seen == [1.0, 2.0]
+    assert asked(lambda: [work.spend(3.0), work.spend(3.0)]) == 6.0

@@ -11,7 +11,7 @@ import fastacct as fa
 from fastacct.accountants.run import process_of, steps_of_epochs
 from fastacct.core.rounding import rate_of_batch
 from fastacct.readers import job
-from fastacct.readers.cell import Settings
+from fastacct.readers.asked import Settings
 from tests.explorer_runs import (
     EXPLORER,
     FPR,

@@ -15,7 +15,7 @@ ORDERS = np.array([1.001, 1.5, 2.0, 8.0, 300.0])
 def test_errors_of_losses_and_masses_beyond_one_are_paid(off, excess):
     share = 1.0 / (1.0 + np.exp(-0.2))  # randomised response
     loss, mass = np.array([-0.2, 0.2]), np.array([1.0 - share, share + excess])
-    atoms = Atoms(loss, np.full(2, off), mass, slack=off)
+    atoms = Atoms(loss, np.full(2, 2.0 * off), mass)
     found = of_bracket(Bracket(atoms, atoms), ORDERS)
     for order, value in zip(ORDERS.tolist(), found.tolist(), strict=True):
         with mp.workdps(40):

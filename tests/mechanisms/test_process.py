@@ -21,7 +21,8 @@ from fastacct.epsilon import (
     rdp_bounds,
 )
 from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, PoissonSampled, process
-from fastacct.mechanisms.process import Process, merge
+from fastacct.mechanisms.base import merge
+from fastacct.mechanisms.process import Process
 from fastacct.readers import cell_job
 
 ADD_REMOVE = ("add_remove", "add", "remove", "zero_out")

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -18,6 +19,11 @@ from tests import kernel_mutants, mutants, near, take_out
 def test_every_rule_that_is_taken_out_is_there_once(folder, rows):
     found = [(file, text, (take_out.ROOT / folder / file).read_text("utf-8").count(text)) for file, text, *_ in rows]
     assert [one for one in found if one[-1] != 1] == []
+
+
+def test_no_rule_has_two_rows():
+    rows = [(file, text.strip(), without.strip()) for _, (file, text, without, _) in take_out.rows([])]
+    assert [row for row, many in Counter(rows).items() if many > 1] == []
 
 
 @pytest.mark.parametrize("row", sorted({row[-1] for rows in take_out.TABLES.values() for row in rows}))

@@ -9,8 +9,9 @@ import pytest
 
 import fastacct as fa
 from fastacct.losses.loss import Atoms
+from fastacct.readers.asked import EXACTLY
 from fastacct.readers.cell import Side
-from fastacct.readers.job import EXACTLY, roughly
+from fastacct.readers.job import roughly
 
 
 def delta_of(p, q, count, epsilon):

@@ -223,3 +223,28 @@ def test_what_two_pairs_say_is_of_the_direction_that_is_asked():
     job = Gaussian(2.0).poisson(0.1, at_most=110, records=1000) * 100
     add, remove = (epsilon_bounds(job, delta=1e-5, neighbors=way) for way in ("add", "remove"))
     assert 0.0 < add.lower < add.upper < remove.lower < remove.upper
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        fa.PureDP(0.0),
+        fa.ApproxDP(0.0, 0.0).poisson(0.1),
+        fa.RandomizedResponse(0.0).group(2),
+        fa.from_pmf([0.2, 0.3, 0.5], [0.2, 0.3, 0.5]),
+    ],
+    ids=str,
+)
+def test_what_has_no_loss_but_zero_is_left_out(nothing):
+    """Beside a continuous loss its atoms would keep the line from certifying anything in milliseconds."""
+    noise = fa.Laplace(3.0)
+    job = noise + nothing * 285
+    assert fa.epsilon_bounds(job, delta=1e-3, neighbors="zero_out") == fa.epsilon_bounds(
+        noise, delta=1e-3, neighbors="zero_out"
+    )
+    assert fa.epsilon(nothing * 5, delta=0.0, neighbors="zero_out") == 0.0
+
+
+@pytest.mark.parametrize("few", [fa.ApproxDP(0.0, 0.1), fa.from_losses([0.0, np.inf], [0.9, 0.1])], ids=str)
+def test_what_has_an_infinite_loss_is_not_left_out(few):
+    assert fa.delta_lower(few * 2, epsilon=0.0) >= 0.18

@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 import fastacct as fa
 from fastacct.core.bounds import Bounds, DisjointBoundsWarning
 from fastacct.readers import job
-from fastacct.readers.cell import Settings
+from fastacct.readers.asked import Settings
 
 
 def gaussian_delta(mu, epsilon):

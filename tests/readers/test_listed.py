@@ -86,7 +86,7 @@ def test_many_sums_on_a_lattice_agree_with_the_grid_of_losses(count):
 def test_sums_of_three_losses_are_all_sums(count, infinite, off):
     """Some of the mass at an infinite loss, and all losses told a little too small, or too large."""
     loss, mass = np.array([-1.0, 0.3, 0.7]), np.array([0.25, 0.5, 0.25]) * (1.0 - infinite)
-    side = Atoms(loss - off * (1.0 - 1e-9), np.zeros(3), mass, infinite=infinite, slack=abs(off))
+    side = Atoms(loss - off * (1.0 - 1e-9), np.full(3, abs(off)), mass, infinite=infinite)
     reader = Listed.of([Part(side, side, count)])
     for epsilon in (0.0, 0.2, 1.5):
         sums = itertools.product(zip(loss.tolist(), mass.tolist(), strict=True), repeat=count)

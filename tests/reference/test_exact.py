@@ -133,6 +133,19 @@ def test_epsilon_inverts_the_closed_forms() -> None:
     assert exact_epsilon(2, 1, 9, "1e-5") == reference.gaussian_epsilon("1.5", "1e-5", digits=30)
 
 
+@pytest.mark.parametrize(("steps", "direction"), [(1, "remove"), (1, "add"), (2, "remove")])
+def test_epsilon_of_few_steps_inverts_delta_to_few_digits(steps: int, direction: str) -> None:
+    found = exact_epsilon(1.0, 0.1, steps, 1e-3, direction=direction, digits=5)
+    again = exact_delta(1.0, 0.1, steps, found, direction=direction, digits=5)
+    assert relative_error(again, 1e-3) < 1e-4
+
+
+def test_epsilon_of_steps_on_all_records_is_that_of_one_gaussian() -> None:
+    assert relative_error(exact_epsilon(2, 1, 9, "1e-5"), reference.gaussian_epsilon("1.5", "1e-5", digits=30)) < 1e-28
+    assert relative_error(exact_delta(2, 1, 9, 0.5), reference.gaussian_delta("1.5", 0.5, 30)) < 1e-28
+    assert exact_epsilon(2, 0, 9, "1e-5") == exact_epsilon(2, 0.5, 9, 1) == 0
+
+
 # --- edges -----------------------------------------------------------------------------------------------------------
 
 

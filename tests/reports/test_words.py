@@ -123,7 +123,7 @@ def test_the_paragraph_of_a_paper():
         r"\paragraph{Privacy.} We train with DP-SGD: noise multiplier 1.0408, expected batch size 512 of 50,000 "
         "records, 30 epochs (2,930 steps), gradients clipped to norm 1.5; every step samples each record independently "
         "(Poisson).",
-        r"Everything released satisfies ($\varepsilon$, $\delta$)-differential privacy with "
+        r"What the training releases satisfies ($\varepsilon$, $\delta$)-differential privacy with "
         r"$\varepsilon$ $\leq$ 3.41 at $\delta$ = 10$^{-6}$, for data sets that differ by adding or removing one "
         "record.",
     ]
@@ -225,7 +225,7 @@ def test_fields_are_shown_and_escaped():
     assert stated["one record is one"] == "person"
     assert stated["clipping norm"] == "1.5"
     assert found.part("What this report is about").sentences == ()
-    assert found.part("What is assumed").sentences == ("A. Turing ## Forged * ε ≤ 0 vouches for it.",)
+    assert found.part("What is assumed").sentences == ("Vouched for by A. Turing ## Forged * ε ≤ 0.",)
     assert {one.heading for one in found.sections} == {one.heading for one in fa.report(**RUN, delta=1e-6).sections}
     page, tex, markdown = (found.render(format) for format in ("html", "latex", "markdown"))
     assert "&lt;b&gt;3&lt;/b&gt; &amp; &#34;co&#34;" in page

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import re
+from contextlib import nullcontext
 from xml.etree import ElementTree
 
 import numpy as np
@@ -174,7 +175,7 @@ def test_plain_words_say_the_conditions_and_what_people_with_several_records_hav
     plain = " ".join(found.part("In plain words").sentences)
     assert "one of the 50,000 rows" in plain
     assert f"with 5 records, on average at most {math.ceil(1000 * found.numbers['groups'][5][1]) / 10:g}" in plain
-    assert "This report does not check them" in plain
+    assert "This report does not check it" in plain
     assert len(found.part("What is assumed").rows) == 8
 
 
@@ -381,3 +382,17 @@ def test_numbers_in_words_are_rounded_up_and_not_by_much(number):
     for one in shown:
         assert number * (1 - 1e-12) <= one <= 1.01 * number
     assert number * 1e4 <= float(at_most(number * 1e4).replace(",", "")) <= max(1.01 * number * 1e4, number * 1e4 + 1.0)
+
+
+def test_a_report_of_numbers_that_take_long_has_those_of_the_job_alone_and_says_so(monkeypatch):
+    whole = fa.report(fa.Laplace(5.0) * 3, delta=1e-5)
+
+    monkeypatch.setattr("fastacct.reports.numbers.counted", lambda: nullcontext({"seconds": 3e9}))
+    short = fa.report(fa.Laplace(5.0) * 3, delta=1e-5)
+    assert short.numbers["what_if"] == short.numbers["groups"] == {}
+    assert whole.numbers["what_if"]
+    assert whole.numbers["groups"]
+    assert short.numbers["epsilon"] == whole.numbers["epsilon"]
+    assert short.numbers["tpr_at_fpr"] == whole.numbers["tpr_at_fpr"]
+    assert "take too long" in str(short)
+    assert "take too long" not in str(whole)

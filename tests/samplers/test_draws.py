@@ -13,6 +13,7 @@ from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
+from fastacct.losses.mixture import mixture_of
 from fastacct.samplers import draws
 from fastacct.samplers.fixed_size import replaced_divergence
 
@@ -298,8 +299,8 @@ def test_blocks_of_steps_are_as_even_as_can_be():
 def test_counts_that_are_moved_to_all_are_not_claimed_from_below():
     counts = draws.binomial(100, 1e-3)
     pair = draws.contributed(1.0, counts, "remove")
-    assert pair.above.as_mixture().p == counts.above
-    assert pair.below.as_mixture().p == counts.below
+    assert mixture_of(pair.above).p == counts.above
+    assert mixture_of(pair.below).p == counts.below
     assert counts.above[-1][1] == 100.0
     assert counts.below[-1][1] < 30.0
     lower, upper, _ = fa.delta_bounds(fa.Gaussian(1.0).poisson(1e-3, draws=100), epsilon=2000.0, neighbors="remove")

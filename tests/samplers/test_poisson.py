@@ -102,7 +102,7 @@ def test_a_curve_is_sampled_by_the_general_bound():
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_errors_of_losses_are_paid_before_they_are_sampled(direction):
     loss, off, rate = np.array([-0.4, 0.3]), 1e-3, 0.3
-    atoms = Atoms(loss, np.full(2, off), np.array([0.4, 0.6]), slack=off)
+    atoms = Atoms(loss, np.full(2, 2.0 * off), np.array([0.4, 0.6]))
     found = sample(Pair(Bracket(atoms, atoms), Bracket(atoms, atoms)), rate).side(direction)
     sign = 1.0 if direction == "remove" else -1.0
     below, above = (sign * np.log1p(rate * np.expm1(sign * (loss + side * 2.0 * off))) for side in (-1.0, 1.0))

@@ -26,7 +26,7 @@ def flowers(name, **more):
 
 FedAvg = flowers("FedAvg")
 Fixed = flowers("Fixed")
-FedAdam = flowers("FedAdam", aggregate_train=lambda self, *given: given)
+FedAdam = flowers("FedAdam")  # whose mean is another one, of Flower's own
 GRID = SimpleNamespace(get_node_ids=lambda: range(10))
 SAMPLE = {"noise_multiplier": 2.0, "sampling": "fixed_size", "records": 10, "batch_size": 4, "delta": 1e-3}
 ALL = {"noise_multiplier": 2.0, "sample_rate": 1.0, "neighbors": "zero_out", "delta": 1e-3}

@@ -167,3 +167,20 @@ def test_where_a_grid_answers_few_numbers_are_asked(monkeypatch):
     count = calibrate(lambda n: fa.Skellam(3000.0) * n + fa.PureDP(0.1) * 3, epsilon=2.0, delta=1e-6, **many)
     assert len(asked) <= 8
     just_met(count, lambda n: spent(3000.0, n), 2.0, count + 1)
+
+
+def test_an_epsilon_that_is_to_be_0_is_met_and_nearly():
+    """By delta at 0: epsilons of a grid say nothing of how far off they are."""
+    asked = []
+
+    def build(scale):
+        asked.append(scale)
+        return fa.PureDP(0.148).poisson(0.108) * 12 + fa.Gaussian(scale) * 2
+
+    found = calibrate(build, epsilon=0.0, delta=0.0246)
+    assert len(asked) < 20
+    assert epsilon(build(found), delta=0.0246) == 0.0
+    assert fa.delta(build(found * (1.0 - 3e-9)), epsilon=0.0) > 0.0246
+    assert calibrate(lambda n: Gaussian(20.0) * n, epsilon=0.0, delta=0.1, bracket=(1, 1000)) == 25
+    with pytest.raises(ValueError, match="cannot be met"):
+        calibrate(lambda n: Gaussian(20.0) * n, epsilon=0.0, delta=1e-3, bracket=(1, 1000))

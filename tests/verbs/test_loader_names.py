@@ -27,6 +27,8 @@ def test_names_that_people_type_are_known():
             assert fa.loader_guide(word).loader == meant
     assert fa.loader_guide("DistributedSampler") == fa.loader_guide(TORCH, distributed=True, shuffle=True)
     assert fa.loader_guide("RandomSampler") == fa.loader_guide(TORCH, shuffle=True)
+    drawn = fa.loader_guide("torch.utils.data.RandomSampler", replacement=True)
+    assert drawn == fa.loader_guide(TORCH, replacement=True)
     aliases = loaders()["aliases"]
     assert all(word == word.casefold() for word in aliases)
     assert {name for meant, *_ in aliases.values() for name in meant.split("|")} <= {*loaders()["loaders"]}
@@ -39,7 +41,22 @@ def test_opacus_is_asked_about_the_loader_that_it_is_given(shuffle, drop_last):
     given = {"shuffle": shuffle, "drop_last": drop_last}
     assert fa.loader_guide("opacus", **given) == fa.loader_guide("opacus")
     used = fa.loader_guide("opacus", poisson_sampling=False, **given)
-    assert used == fa.loader_guide(TORCH, **given)._replace(loader="opacus")
+    own = fa.loader_guide(TORCH, **given)
+    assert used._replace(notes=()) == own._replace(loader="opacus", notes=())
+    assert "keeps your own loader" in used.notes[0]
+    assert [note for note in own.notes if "make_private" not in note] == [*used.notes[1:]]
+
+
+def test_the_guide_says_why_a_lower_end_does_not_hold():
+    for how, words in (
+        ({"shuffle": True, "drop_last": True}, "only the upper end is proved, since records may be left out."),
+        ({"distributed": True, "shuffle": True}, "only the upper end is proved, since records may come twice."),
+        ({"replacement": True}, "only the upper end is proved."),
+        ({"shuffle": True}, "both ends hold."),
+    ):
+        assert words in str(fa.loader_guide(TORCH, **how))
+    # of DistributedSampler it is not known whose drop_last is meant: the safe one
+    assert fa.loader_guide("DistributedSampler", drop_last=True).uses == (0, 2)
 
 
 CYCLIC = "jax_privacy.CyclicPoissonSampling"

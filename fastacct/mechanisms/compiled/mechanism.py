@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
+from fastacct.core.bounds import Answers
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import fields_of
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import Answers, Pair
-from fastacct.losses.pieces import Pieces
+from fastacct.core.work import kept, spend
+from fastacct.losses.loss import Pair
+from fastacct.losses.pieces import DataPair, Pieces
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled
 from fastacct.mechanisms.compiled.pieces import pieces_at
@@ -142,7 +143,7 @@ class Compiled(Mechanism):
         return max(self.largest_loss[direction == "add"][1] for direction in DIRECTIONS[relation])
 
 
-class CompiledPair(Pair):
+class CompiledPair(DataPair):
     """The losses of a compiled mechanism or of its Poisson sample, with the densities that they come from."""
 
     def __init__(self, made: Compiled, rate: float, losses: Pair) -> None:
@@ -163,7 +164,7 @@ class CompiledPair(Pair):
         return CompiledPair(self.made, rate, sample(Pair(self.remove, self.add), rate)) if self.rate == 1.0 else None
 
 
-@lru_cache(maxsize=64)
+@kept(64)
 def _log_moments(made: Compiled, way: bool, at: bytes) -> tuple[Cells, Cells]:
     """log E_P exp((order - 1) loss) / (order - 1), and ten times the difference of the rules; kept, since a search asks
     for the same whole orders five times in each direction."""
@@ -171,6 +172,7 @@ def _log_moments(made: Compiled, way: bool, at: bytes) -> tuple[Cells, Cells]:
     every = max(1, made.panels // _COARSE)
     edges = np.unique(np.concatenate([made.table.edges[::every], made.table.edges[-1:], made.breakpoints]))
     half, a, sums = 0.5 * (edges[1:] - edges[:-1]), (orders - 1.0)[..., None], []
+    spend(500.0 * orders.size * half.size)
     for size in (6, 10):
         _, log_p, log_q, loss, _ = (values.ravel() for values in at_nodes(made, edges, size))
         log_p, loss = (log_q, -loss) if way else (log_p, loss)

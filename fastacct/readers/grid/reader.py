@@ -276,6 +276,12 @@ class Grid:
             index += 1
         return index
 
+    @property
+    def _densities(self) -> list[float]:
+        """How many times the work of one density each part is, which has many, each in some of the cells."""
+        made = (getattr(part.upper, "pieces", None) for part in self._parts)
+        return [1.0 if one is None else 0.9 + 0.1 * len(one.panels) for one in made]
+
     @kept_by_argument
     def _place(self, index: int) -> Place:
         """Upper and lower grids differ by about n tilt (1 + tilt) spacing^2 / 4 in log delta."""
@@ -304,9 +310,11 @@ class Grid:
         window = min(2.2 * math.sqrt(-2.0 * log_budget) * width, whole)
         largest = max(max(abs(max(low, floor)), abs(high)) for (low, high), floor in zip(spans, floors, strict=True))
         costs = [_COSTS[part.upper.as_atoms() is not None] for part in self._parts]
-        work = math.fsum(map(math.prod, zip(costs, lengths, strict=True))) + _COSTS[2] * window * len(self._parts)
+        sums = _COSTS[2] * window * len(self._parts)
+        work = math.fsum(map(math.prod, zip(costs, lengths, strict=True))) + sums
+        taken = math.fsum(map(math.prod, zip(costs, lengths, self._densities, strict=True))) + sums
         least = max(window / _MAX_POINTS, max(lengths) / _MAX_CELLS, work / _MOST_WORK, 1e-12 * largest)
-        return Place(tilt, max(tail, LEAST_TAIL), log_budget, spacing, least, floors, work)
+        return Place(tilt, max(tail, LEAST_TAIL), log_budget, spacing, least, floors, taken)
 
     def _composed(self, index: int, level: int, is_upper: bool) -> Window | Lower:
         """The composition at a place, from the parts on a grid of one level."""

@@ -12,15 +12,16 @@
 FA_FUNC fa_interval fa_gaussian_log_delta_of(fa_exact *e, double eps)
 {
     fa_interval r = {-INFINITY, 0.0};
-    double mu = sqrt(e->mu2), a = 0.5 * mu - eps / mu, pad, unused;
+    double mu = sqrt(e->mu2), a = 0.5 * mu - eps / mu, log_delta, pad, unused;
     if (mu > 1e150 || !(mu > 1e-150)) {
         r.upper = mu > 1.0 ? 0.0 : log(mu);
         return r;
     }
-    pad = 8.0 * FA_EPS * (fabs(a) + 1.0) * (mu + eps / mu + 1.0);
-    r.upper = fa_min(0.0, fa_max(FA_LEAST, fa_gaussian_log_delta(mu, eps) + pad));
-    r.lower = fa_gaussian_log_delta(mu, eps) -
-              2.0 * (1e-13 + (8.0 * FA_EPS * (fabs(a) + 1.0)) * (mu + eps / mu + 64.0 / mu + 1.0));
+    log_delta = fa_gaussian_log_delta(mu, eps);
+    pad = 8.0 * FA_EPS * (fabs(a) + 1.0) * (mu + eps / mu + 1.0) +
+          8.0 * FA_EPS * fabs(fa_max(FA_LEAST, log_delta));
+    r.upper = fa_min(0.0, fa_max(FA_LEAST, log_delta + pad));
+    r.lower = log_delta - 2.0 * (1e-13 + pad + 8.0 * FA_EPS * (fabs(a) + 1.0) * 64.0 / mu);
     /* -Phi(a - mu) e^eps / delta */
     e->slope = -fa_mills(mu - a, &unused) * exp(-0.5 * a * a - FA_LOG_SQRT_2PI - 0.5 * (r.lower + r.upper));
     return r;
@@ -290,12 +291,13 @@ FA_FUNC int fa_is_nothing(fa_exact *e, double eps)
  * subadditive; of a job, the latter sum.  Bounds delta at every epsilon >= 0, both directions; 0 where not known */
 FA_FUNC double fa_participation(const fa_exact *e)
 {
-    double any, sum;
+    double any, sum, each;
     if (!(e->q > 0.0 && e->q < 1.0))
         return e->apart;
     any = log(-expm1(e->steps * log1p(-e->q)));
-    sum = log(e->steps) + log(e->q) + log(erf(fa_min(0.35355339059327376220 / e->sigma, 6.0))) + 1e-14;
-    return fa_min(0.0, fa_min(any, sum) + 8.0 * FA_EPS * (1.0 + fabs(log(e->q))));
+    each = log(erf(fa_min(0.35355339059327376220 / e->sigma, 6.0)));
+    sum = log(e->steps) + log(e->q) + each + 1e-14;
+    return fa_min(0.0, fa_min(any, sum) + 8.0 * FA_EPS * (1.0 + fabs(log(e->q)) + fabs(each) + fabs(log(e->steps))));
 }
 
 /* the status of an interval of eps, delta or log delta: its width decides, relative to the upper bound, and nothing

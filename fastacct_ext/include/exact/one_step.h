@@ -33,12 +33,13 @@ FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
     log_delta = fa_gaussian_log_delta(mu, e);
     a = 0.5 * mu - e / mu;
     pad *= fabs(a) / mu + 2.0 + 1.0 / mu; /* |d log delta/d e| <= e^e Phi(a - mu)/delta <= (1 + |a|)/mu + 1 */
-    pad += 4.0 * FA_EPS * (1.0 + fabs(scale));
+    pad += 4.0 * FA_EPS * (1.0 + fabs(scale) + fabs(fa_max(FA_LEAST, log_delta)));
     r.upper = fa_min(0.0, fa_max(FA_LEAST, log_delta + scale + pad));
-    /* the padding inside fa_gaussian_log_delta: 3e-14 + 128 u (r1 + r2)/bracket + 4 u (|a| + 1)(mu/2 + e/mu) + 4 u a^2,
-     * twice */
+    /* the padding inside fa_gaussian_log_delta: 4e-14 + 128 u (r1 + r2)/bracket + 4 u (|a| + 1)(mu/2 + e/mu) + 4 u a^2
+     * + 4 u |log delta|, twice */
     r.lower = log_delta + scale - pad -
-              2.0 * (1e-13 + 4.0 * FA_EPS * (fabs(a) + 1.0) * (0.5 * mu + e / mu + 64.0 / mu) + 4.0 * FA_EPS * a * a);
+              2.0 * (1e-13 + 4.0 * FA_EPS * (fabs(a) + 1.0) * (0.5 * mu + e / mu + 64.0 / mu) + 4.0 * FA_EPS * a * a +
+                     4.0 * FA_EPS * fabs(log_delta));
     return r;
 }
 
@@ -68,7 +69,8 @@ FA_FUNC fa_interval fa_one_step_mixture(const fa_pair *m, int sign, double eps)
                    log_w = k ? m->q_weight[i] : m->p_weight[i];
             double x = (low - mean) / s, term = exp(log_w) * 0.5 * erfc(sign * x * FA_HALF_ROOT);
             side[k] += term;
-            err[k] += FA_EPS * (80.0 + 16.0 * (fabs(log_w) + 0.5 * x * x + fabs(x) * (1.0 + fabs(mean)) / s)) * term +
+            err[k] += FA_EPS * (80.0 + (k ? m->n_q : m->n_p) +
+                                16.0 * (fabs(log_w) + 0.5 * x * x + fabs(x) * (1.0 + fabs(mean)) / s)) * term +
                       1e-322; /* what underflows is off by a few 5e-324, which e^eps multiplies */
         }
     grow = exp(fa_min(eps, 700.0));

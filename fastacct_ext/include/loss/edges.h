@@ -42,7 +42,7 @@ FA_FUNC double fa_edge_most(const fa_edge *e, double low, double high, double tu
            size = (turn * turn - away * away) / (2.0 * e->width * e->width) - FA_LN2;
     if (!(e->width > 0.0))
         return 0.0;
-    return closed > 0.0 ? size : size > 600.0 ? size + 1e-9 : log1p(exp(size));
+    return closed > 0.0 ? size : size > 600.0 ? size + 1e-9 : log1p(exp(fa_max(-700.0, size)));
 }
 
 FA_INLINE double fa_edges_most(const fa_edges *w, double low, double high, double turn)

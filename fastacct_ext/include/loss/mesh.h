@@ -125,25 +125,32 @@ typedef struct {
     double most;
 } fa_demand;
 
-/* log of a bound of the density times |e^(vL)| on an ellipse */
-FA_INLINE double fa_ellipse_most(const fa_panel *p, const fa_ellipse *e, double v)
+/* log of the largest of the bounds of a part's densities times |e^(vL)| on an ellipse: the losses are the same for all
+ * of them */
+FA_FUNC double fa_ellipse_most(const fa_part *part, const fa_ellipse *e, double v)
 {
-    return fa_arch_peak(p, &e->arch, v, 1.0 - v, 0.0) + fa_min(0.0, v) * e->clear +
-           (p->replaced > 0.0 ? fa_min(0.0, 1.0 - v) * e->clear : 0.0);
+    const fa_panel *p = part->panel;
+    const fa_turn turn = fa_arch_turn(p, &e->arch, v, 1.0 - v, 0.0);
+    double most = -INFINITY;
+    int i;
+    for (i = 0; i < part->panels; i++)
+        most = fa_max(most, fa_turn_peak(p + i, &e->arch, &turn) + p[i].curve * e->grow);
+    return most + fa_min(0.0, v) * e->clear + (p->replaced > 0.0 ? fa_min(0.0, 1.0 - v) * e->clear : 0.0);
 }
 
 /* log of the error on one ellipse, but for r^(-2n).  |e^s - 1 - s| <= min(E + 1 + |s|, |s|^2/2 max(1, E)), E = |e^s| */
-FA_FUNC double fa_ellipse_error(const fa_panel *p, const fa_ellipse *e, const fa_asked *ask, int is_turned)
+FA_FUNC double fa_ellipse_error(const fa_part *part, const fa_ellipse *e, const fa_asked *ask, int is_turned)
 {
     double off = is_turned ? -ask->mean : ask->mean, x, big, low = e->arch.of.low - e->arch.back.low + e->clear,
-           high = e->arch.of.high - e->arch.back.high - (p->replaced > 0.0 ? e->clear : 0.0),
-           plain = fa_ellipse_most(p, e, is_turned ? 1.0 - ask->v : ask->v) + ask->t * e->turn - ask->v * ask->mean,
-           size = e->log_size + p->curve * e->grow +
-                  (fa_edges_any(&ask->edges) ? fa_arch_edges(p, &e->arch, e->clear, e->turn, &ask->edges) : 0.0);
+           high = e->arch.of.high - e->arch.back.high - (part->panel->replaced > 0.0 ? e->clear : 0.0),
+           plain = fa_ellipse_most(part, e, is_turned ? 1.0 - ask->v : ask->v) + ask->t * e->turn - ask->v * ask->mean,
+           size = e->log_size + (fa_edges_any(&ask->edges)
+                                     ? fa_arch_edges(part->panel, &e->arch, e->clear, e->turn, &ask->edges)
+                                     : 0.0);
     if (ask->size == 0.0)
         return size + plain;
     x = ask->size * (fa_max(fabs(high - off), fabs(low - off)) + e->turn);
-    big = fa_max(fa_ellipse_most(p, e, is_turned ? 1.0 : 0.0), plain);
+    big = fa_max(fa_ellipse_most(part, e, is_turned ? 1.0 : 0.0), plain);
     return size + fa_min(big + log(2.0 + x), big + 2.0 * log(x) - FA_LN2);
 }
 
@@ -151,21 +158,18 @@ FA_FUNC double fa_ellipse_error(const fa_panel *p, const fa_ellipse *e, const fa
  * it, so that it is the ellipse that is best for both that counts */
 FA_FUNC void fa_part_errors(const fa_part *part, const fa_asked *one, const fa_asked *two, int is_flipped, double *out)
 {
-    int turned = (part->panel->turned != 0.0) != is_flipped, r, k, i;
+    int turned = (part->panel->turned != 0.0) != is_flipped, r, k;
     double best[3] = {INFINITY, INFINITY, INFINITY}, many = part->panels > 1 ? log(part->panels) : 0.0;
     for (r = 0; r < part->radii; r++) {
         const fa_ellipse *e = part->ellipse + r;
-        double now = -INFINITY;
-        for (i = 0; i < part->panels; i++) {
-            now = fa_max(now, many + fa_ellipse_error(part->panel + i, e, one, turned));
-            if (two != one)
-                now = fa_max(now, many + fa_ellipse_error(part->panel + i, e, two, turned));
-        }
+        double now = fa_ellipse_error(part, e, one, turned);
+        if (two != one)
+            now = fa_max(now, fa_ellipse_error(part, e, two, turned));
         for (k = 0; k < 3; k++)
-            best[k] = fa_min(best[k], now - (double)(2 * FA_GAUSS_LEAST << k) * e->log_r);
+            best[k] = fa_min(best[k], many + now - (double)(2 * FA_GAUSS_LEAST << k) * e->log_r);
     }
     for (k = 0; k < 3; k++)
-        out[k] = best[k] < 600.0 ? exp(best[k]) : INFINITY;
+        out[k] = best[k] < 600.0 ? exp(fa_max(-700.0, best[k])) : INFINITY;
 }
 
 /* the first of these rules, counted from 1, that meets all demands for this share of what they allow; 0: none */

@@ -229,19 +229,36 @@ FA_INLINE double fa_bend_line(const fa_bend *bend, double v, double wide, double
     return v * (v < 0.0 || !(wide > 0.0) ? bend->steep : (bend->high - bend->low) / wide);
 }
 
+/* a line above v A + w B + tilt x on an arch: its value in the middle, and its slope */
+typedef struct {
+    double at, rise;
+} fa_turn;
+
+FA_INLINE fa_turn fa_arch_turn(const fa_panel *p, const fa_arch *arch, double v, double w, double tilt)
+{
+    double wide = arch->right - arch->left, at = tilt * 0.5 * (arch->left + arch->right),
+           rise = fa_bend_line(&arch->of, v, wide, &at) + tilt;
+    if (p->replaced > 0.0)
+        rise += fa_bend_line(&arch->back, w, wide, &at);
+    return (fa_turn){at, rise};
+}
+
+/* log of the largest value there of the density without e^B times e to that line */
+FA_INLINE double fa_turn_peak(const fa_panel *p, const fa_arch *arch, const fa_turn *turn)
+{
+    double rise = turn->rise,
+           x = p->curve > 0.0 ? fa_max(arch->left, fa_min(arch->right, p->centre + (rise + p->slope) / p->curve))
+               : rise + p->slope > 0.0 ? arch->right
+                                       : arch->left;
+    return fa_panel_log_peak(p, x) + turn->at + rise * (x - 0.5 * (arch->left + arch->right));
+}
+
 /* log of a bound on an arch of exp(tilt x) times the density without e^B, times e^(v A + w B), L = A - B.  The density
  * times e^(vL) is that for w = 1 - v */
 FA_FUNC double fa_arch_peak(const fa_panel *p, const fa_arch *arch, double v, double w, double tilt)
 {
-    double mid = 0.5 * (arch->left + arch->right), wide = arch->right - arch->left, at = 0.0, x, rise, away;
-    rise = fa_bend_line(&arch->of, v, wide, &at) + tilt;
-    if (p->replaced > 0.0)
-        rise += fa_bend_line(&arch->back, w, wide, &at);
-    x = p->curve > 0.0          ? fa_max(arch->left, fa_min(arch->right, p->centre + (rise + p->slope) / p->curve))
-        : rise + p->slope > 0.0 ? arch->right
-                                : arch->left;
-    away = x - p->centre;
-    return p->log_density + p->slope * (x - p->low) - 0.5 * p->curve * away * away + at + rise * (x - mid) + tilt * mid;
+    const fa_turn turn = fa_arch_turn(p, arch, v, w, tilt);
+    return fa_turn_peak(p, arch, &turn);
 }
 
 /* log of a bound of the windows of a line where x is above an arch: Im L up to `turn`, and Re L less than L by `clear`

@@ -61,7 +61,7 @@ FA_FUNC double fa_optimal_log_d(double k, double a, double log_y)
 
 FA_FUNC double fa_eps_optimal_at(double k, double a, double log_delta, double log_y)
 {
-    double log_alpha = log1p(a), log_d, log_x, log_ya = a * log_y, step, gap, lead, second, magnitude;
+    double log_alpha = log1p(a), log_d, log_x, log_ya = a * log_y, step, gap, lead, second, sizes;
     if (log_y < -700.0)
         return fa_eps_cks(k, a, log_delta);
     log_d = fa_optimal_log_d(k, a, log_y);
@@ -71,10 +71,9 @@ FA_FUNC double fa_eps_optimal_at(double k, double a, double log_delta, double lo
     log_x = log_y + gap;
     lead = log_x - log_alpha; /* log(x/alpha) */
     second = log_delta - log_d + log_ya + log_x + log(-expm1(-gap));
-    magnitude = (fabs(log_d) + log_alpha + fabs(log_delta) + fabs(log_ya)) / a + fabs(log_d) + fabs(log_delta) +
-                log_alpha;
+    sizes = fabs(log_d) + log_alpha + fabs(log_delta) + fabs(log_ya) + 1.0;
     lead = lead > second ? lead + log1p(exp(second - lead)) : second + log1p(exp(lead - second));
-    return log(a) + lead + 32.0 * FA_EPS * (magnitude + fabs(log(a)) + 1.0);
+    return log(a) + lead + 32.0 * FA_EPS * (sizes / a + sizes + fabs(log(a)));
 }
 
 #define FA_GOLDEN 0.6180339887498949

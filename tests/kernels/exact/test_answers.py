@@ -4,6 +4,8 @@ is checked by a question of its own."""
 import itertools
 import math
 
+import mpmath as mp
+import numpy as np
 import pytest
 
 from tests.kernel_parts import call
@@ -101,6 +103,15 @@ def test_no_delta_is_above_the_chance_to_take_part_nor_above_all_total_variation
         assert low <= most
         near = min(near, most - low)
     assert near < (1e-12 if steps == 1 else 0.3)
+
+
+def test_the_chance_to_take_part_counts_what_its_logarithm_rounds():
+    """At noise of 1e25 to 1e140 it is a sum of hundreds, of which an ulp is more than what all else rounds."""
+    rng = np.random.default_rng(3)
+    with mp.workdps(60):
+        for noise, rate in np.exp(rng.uniform([60.0, -3.0], [320.0, -0.01], (200, 2))).tolist():
+            most, _, _ = call("answers", "at_zero", noise, rate, 1.0, answers=3)
+            assert mp.log(mp.mpf(rate) * mp.erf(1 / (mp.sqrt(8) * mp.mpf(noise)))) <= most
 
 
 @pytest.mark.parametrize(
