@@ -42,7 +42,7 @@ def whole(loader: object) -> list[object]:
     return found
 
 
-def go_on(meter: Foreign, state: Foreign) -> None:
+def go_on(meter: Foreign, state: Mapping[str, Foreign]) -> None:
     """Load what a checkpoint kept, where it is more than a meter has: a process that goes back has released more.
 
     What the meter has counted itself is added, if the checkpoint does not end where it does.

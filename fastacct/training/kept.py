@@ -39,7 +39,7 @@ def kept(meter: Meter, path: str | os.PathLike[str]) -> Iterator[None]:
         if before is not None:
             steps, units, _ = meter._counts_in(before)
             begun = max(known, (units, steps))
-            meter._seeds.marks |= {*before.get("seeds", ())}
+            meter._seeds.theirs |= {*before.get("seeds", ())} - meter._seeds.marks
         meter._units += begun[0] - known[0]
         meter.steps += begun[1] - known[1]
         meter._met[name] = begun

@@ -39,6 +39,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
 
     def on_train_start(self, trainer: Foreign, pl_module: Foreign) -> None:
         """Refuse other batches, and another number of them a step, than the meter counts."""
+        self._batches = 0  # of a fit that was broken off
         if trainer.accumulate_grad_batches != self.meter.accumulate:
             batches = trainer.accumulate_grad_batches
             raise ValueError(f"the trainer accumulates {batches} batches a step: Meter(accumulate={batches})")

@@ -55,7 +55,7 @@ class Meter:
         batches are drawn.
     delta : float, or "1/n"
     noise_multiplier : float, or a list of them
-        Several releases of each batch, such as gradients and a count of those clipped, have a noise multiplier each.
+        Several releases of each batch, gradients first, as those and a count of the clipped, have one each.
     stop_at : float, default inf
         The budget: the largest epsilon.
     accumulate : int, default 1
@@ -142,8 +142,8 @@ class Meter:
         self.accumulate *= live.batches
         noise = together(noise_multiplier)
         self._run = given | self._live.run | {"noise_multiplier": live.share * noise}
-        self.least_noise = min(noise_multiplier) if isinstance(noise_multiplier, Sequence) else noise
-        """The noise multiplier that an optimizer must have at least: the least of several releases."""
+        self.least_noise = noise_multiplier[0] if isinstance(noise_multiplier, Sequence) else noise
+        """The noise multiplier that an optimizer must have at least: the first of several releases."""
         sizes = {"records": live.records if live.records is not None else given.get("records")}
         self.delta = float(unwrap(as_delta(delta, sizes)))
         self._asked["delta"] = self.delta
@@ -315,7 +315,7 @@ class Meter:
         open_pass = self._in_pass if self._in_pass is not None else self._left
         counts = (self.steps, self._units, open_pass if open_pass else 0)
         found = {"version": _VERSION, "run": self._words(), **dict(zip(_COUNTS, counts, strict=True))}
-        return found | ({"seeds": sorted(self._seeds.marks)} if self._seeds.marks else {})
+        return found | ({"seeds": sorted(marks)} if (marks := self._seeds.marks | self._seeds.theirs) else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint.  A pass that was open is told by `epoch()`, or by `epoch(goes_on=True)`.

@@ -82,6 +82,8 @@ class Seeds:
         if not isinstance(marks, list | tuple) or not all(isinstance(one, str) for one in marks):
             raise TypeError("seeds are no list of words")
         self.marks = {*marks}
+        self.theirs: set[str] = set()
+        """Of others with the same file, who may be before their first step."""
 
     def refuse_again(self, begin: Begin | None, *, is_counted: bool, is_after: bool) -> None:
         """ValueError where samples are known, or were counted already; None begins with a new seed.
@@ -92,7 +94,7 @@ class Seeds:
         if begin is None:
             return
         mark = hashlib.sha256(begin.state).hexdigest()[:32]
-        if (is_counted and mark in self.marks) or (is_after and mark in _HERE):
+        if mark in self.theirs or (is_counted and mark in self.marks) or (is_after and mark in _HERE):
             raise ValueError(
                 f"{begin.of} draws the same batches again, from a seed that was counted already: {begin.cure}"
             )

@@ -1,6 +1,7 @@
 """The file of a meter, shared by fits and processes: what each counts is added up, and nothing is lost."""
 
 import json
+import secrets
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import fastacct as fa
 from fastacct.training import Meter
 from fastacct.training.kept import kept
+from fastacct.training.seeds import of_numpy
 
 RUN = {"noise_multiplier": 1.0, "delta": 1e-4}
 PASSES = {"records": 40, "batch_size": 4, "sampling": "shuffled", "neighbors": "zero_out"}
@@ -47,6 +49,24 @@ def test_passes_of_two_fits_at_a_time_add_up(path):
     assert said(path) == (other.steps, 4)
     with pytest.raises(ValueError, match="a pass has 10 steps"):
         other.step()
+
+
+def test_jobs_that_begin_at_a_time_with_one_seed_are_refused(path):
+    """Both were before their first step: 5.966 where 8.744 is the truth."""
+    first, second = (Meter(**RUN, **POISSON) for _ in range(2))
+    same, other = (of_numpy("fit", secrets.randbits(100), "another seed") for _ in range(2))
+    for _ in range(2):  # its own try before
+        with kept(first, path):
+            first._draws_from(same)
+    with pytest.raises(ValueError, match="fit draws the same batches again"), kept(second, path):
+        second._draws_from(same)
+    with kept(second, path):
+        second._draws_from(other)
+        second.step()
+    with kept(first, path):
+        first.step()
+    assert len(json.loads(path.read_text())["seeds"]) == 2
+    assert said(path) == (2, 2)
 
 
 PROCESS = """

@@ -159,7 +159,8 @@ def test_several_releases_of_one_batch_are_one_with_less_noise():
     apart = fa.Gaussian(1.0).poisson(0.05) * 10 + fa.Gaussian(3.0).poisson(0.05) * 10
     assert meter.epsilon > fa.epsilon(apart, delta=1e-5)
     assert Meter(noise_multiplier=[1.0, 0.0], **run).remaining == math.inf
-    assert meter.least_noise == 1.0  # below which an optimizer is refused
+    assert meter.least_noise == 1.0  # of the gradients, below which an optimizer is refused
+    assert Meter(noise_multiplier=[3.0, 1.0], **run).least_noise == 3.0
 
 
 def test_a_state_goes_on_where_it_was_saved():

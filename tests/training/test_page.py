@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_the_pages_have_loops():
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
 
 
 @pytest.mark.parametrize("block", BLOCKS)
