@@ -175,8 +175,8 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Ce
     if "line" in settings.rungs and (process.sampled(ask.relation, exactly=True) or process.is_gaussian):
         begun = _contour(process, ask)
         out = Reading(*(np.array(column).ravel() for column in begun))
-        where = (out.status != Status.TIGHT) & (out.lower < TOP[WHAT[ask.quantity]])
-        if not where.any():
+        where = (out.status != Status.TIGHT) & (out.lower < TOP[WHAT[ask.quantity]]) & (out.upper != math.ulp(0.0))
+        if not where.any():  # nothing says less than the smallest double
             return begun
         process = process.decompose(ask.relation)
     target = np.broadcast_to(ask.target, ask.shape).ravel()

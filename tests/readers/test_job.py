@@ -129,3 +129,11 @@ def test_finite_losses_of_all_releases_are_added_up():
     whole = (fa.from_pmf([0.5, 0.5, 0.0], [0.2, 0.3, 0.5]) * 3).decompose("remove")
     assert job.largest_finite(whole, "remove") == pytest.approx(3.0 * math.log(2.5), rel=1e-12)
     assert job.largest_finite(whole, "remove") >= 3.0 * math.log(2.5) * (1.0 - 1e-15)
+
+
+def test_a_delta_below_every_double_is_asked_of_nobody_else(monkeypatch):
+    monkeypatch.setattr(job, "_cells", None)
+    for run in (fa.Gaussian(1.0).poisson(0.01) * 10, fa.Gaussian(2.0) * 3 + fa.Gaussian(1.0).poisson(0.01) * 10):
+        found = fa.delta_bounds(run, epsilon=[60.0, 5000.0])
+        assert found.upper[0] > found.lower[0] > 0.0
+        assert (found.lower[1], found.upper[1]) == (0.0, math.ulp(0.0))

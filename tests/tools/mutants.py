@@ -308,6 +308,7 @@ MUTANTS = (
      "readers/job test_of_several_alternatives"),
     ("readers/job.py", "order = np.lexsort((target, owner))", "order = np.argsort(owner, kind='stable')",
      "readers/job test_targets_in_any_order"),
+    ("readers/job.py", " & (out.upper != math.ulp(0.0))", "", "readers/job test_a_delta_below_every"),
     ("readers/job.py", "float(np.asarray(count)) * float((law.loss", "1.0 * float((law.loss",
      "readers/job test_finite_losses_of_all"),
     ("core/deltas.py", "own[1] + back[1] + beyond", "own[1] + back[1]", "core/deltas test_a_rare_loss"),
