@@ -64,8 +64,8 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
     def __init__(self) -> None:
         self.history: list[Row] = []
         self.sampling: str | None = "poisson"
-        self._has_warned, self._is_beside = False, False
-        self._plans_passes = loaders.plans_passes()
+        self.seeds: set[str] = set()  # marks of what a Guard has seen batches drawn from
+        self._has_warned, self._is_beside, self._plans_passes = False, False, loaders.plans_passes()
 
     def step(self, *, noise_multiplier: float, sample_rate: float, draws: int = 1) -> None:
         """Record one step, on so many Poisson batches of this rate; a pass over all records is a step of rate 1."""
@@ -197,10 +197,10 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         return record
 
     def state_dict(self, destination: Any = None) -> Any:
-        """The history, the name and the sampling; plain numbers and words."""
+        """The history, the name, the sampling and marks of seeds; plain numbers and words."""
+        own = {"sampling": self.sampling, "seeds": sorted(self.seeds) or None}
         found = super().state_dict(destination)
-        if self.sampling is not None:
-            found["sampling"] = self.sampling
+        found.update((name, value) for name, value in own.items() if value is not None)
         return found
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -209,7 +209,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         One that does not say how its batches were drawn is refused where the loader is not Poisson.
         """
         given = dict(state_dict or {})
-        sampling = given.pop("sampling", None)
+        sampling, seeds = given.pop("sampling", None), {*map(str, given.pop("seeds", ()))}
         if sampling not in (None, "poisson", "passes"):
             raise ValueError(f"sampling = {sampling!r} is not one of 'poisson', 'passes'")
         if given.get("mechanism") in (*_THEIRS, NAME):
@@ -219,7 +219,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
             if sampling is None and self.sampling == "passes":
                 loaders.refuse_untold(given["history"])
         super().load_state_dict(given)
-        self._is_beside = False
+        self._is_beside, self.seeds = False, self.seeds | seeds
         self.sampling = self.sampling if self.sampling == "passes" else sampling
 
 

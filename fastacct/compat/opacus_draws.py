@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -37,6 +38,7 @@ class Used:
     """
 
     def __init__(self, draws: Callable[[], list[Draws]], loader: Any) -> None:
+        self.sampler = getattr(loader, "batch_sampler", None)
         workers, each = (getattr(loader, name, 0) or 0 for name in ("num_workers", "prefetch_factor"))
         self._draws, self._ahead = draws, int(workers) * int(each) + 2
         self._used = sum(one.drawn for one in draws())
@@ -83,7 +85,7 @@ def _of(sampler: Any) -> tuple[int, float]:
 
 
 def count_poisson() -> None:
-    """Let Opacus' samplers of Poisson batches count what they give out, from their next pass on."""
+    """Let Opacus' samplers of Poisson batches count what they give out, and mark what each pass is drawn from."""
     samplers: Any = import_extra("opacus.utils.uniform_sampler", "opacus")
     for kind in (samplers.UniformWithReplacementSampler, samplers.DistributedUniformWithReplacementSampler):
         if not hasattr(kind.__iter__, "counts"):
@@ -92,10 +94,21 @@ def count_poisson() -> None:
 
 def _counting(passes: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
     def counting(self: Any) -> Iterator[Any]:
+        self.marks = [*getattr(self, "marks", ()), *_mark(self)]
         return _DRAWN.setdefault(_of(self), Draws()).through(passes(self))
 
     counting.counts = True  # type: ignore[attr-defined]
     return counting
+
+
+def _mark(sampler: Any) -> Iterator[str]:
+    """A mark of the state that a sampler draws its next batches from; none of secure_mode, which has no state."""
+    generator = getattr(sampler, "generator", None)
+    drawn: Any = import_extra("torch", "opacus").default_generator if generator is None else generator
+    try:
+        yield hashlib.sha256(drawn.get_state().numpy().tobytes()).hexdigest()[:32]
+    except RuntimeError:
+        return
 
 
 def of_poisson(loader: Any) -> Used:

@@ -15,6 +15,7 @@ from fastacct.core.extras import Foreign
 from fastacct.core.inputs import Domain, as_number
 from fastacct.ledger.accountant import BudgetExceededError
 from fastacct.training.optimizers import refuse_replaced, warn_of_seed
+from fastacct.training.seeds import Seeds, of_generator
 
 
 class Guard:
@@ -22,7 +23,8 @@ class Guard:
 
     **Guarantee.** What the engine's accountant, `fastacct`, certifies: for its loader, batches that are accumulated and
     checkpoints.  The step that would exceed `stop_at` changes no parameter, and is not in the history.  Nor does one on
-    a batch that the engine's loader did not draw: it is refused, and epsilon is inf from then on.
+    a batch that the engine's loader did not draw: it is refused, and epsilon is inf from then on.  A pass of Poisson
+    batches from a seed that the engine has counted is refused, also after a checkpoint.
 
     Raises
     ------
@@ -51,7 +53,7 @@ class Guard:
         warn_of_seed(optimizer)
         self.delta, self.stop_at = as_number("delta", delta), as_number("stop_at", stop_at, Domain(0.0, math.inf))
         self._engine, self._log, self._record = engine, log, optimizer.step_hook
-        self._is_closed = False
+        self._sampler, self._is_closed = _drawn_by(optimizer.step_hook), False
         self.epsilon = float(engine.get_epsilon(self.delta))
         """Epsilon of what was released."""
         optimizer.attach_step_hook(self._step)
@@ -62,6 +64,7 @@ class Guard:
             raise BudgetExceededError(f"the training ended at stop_at = {self.stop_at!r}; nothing was recorded")
         refuse_replaced(optimizer)
         accountant = self._engine.accountant
+        self._refuse_again(accountant)
         before = [*accountant.history]
         try:
             self._record(optimizer)
@@ -79,6 +82,25 @@ class Guard:
         self.epsilon = after
         if self._log is not None:
             self._log(after)
+
+    def _refuse_again(self, accountant: Foreign) -> None:
+        """ValueError where a pass that was begun since the last step is drawn from what was counted already."""
+        begun: list[str] = getattr(self._sampler, "marks", [])
+        told = getattr(self._sampler, "told", 0)
+        seeds = Seeds()
+        seeds.marks = accountant.seeds
+        for mark in begun[told:] or begun[:]:  # after an error those that came since, if any
+            self._sampler.told = len(begun)
+            seeds.refuse_again(of_generator(mark), is_counted=bool(accountant.history), is_after=False)
+        if begun:
+            self._sampler.marks, self._sampler.told = [], 0
+
+
+def _drawn_by(hook: Foreign) -> Foreign:
+    """The sampler of Poisson batches whose steps a hook of an optimizer records; None of others."""
+    if isinstance(guard := getattr(hook, "__self__", None), Guard):
+        return guard._sampler
+    return getattr(inspect.getclosurevars(hook).nonlocals.get("used"), "sampler", None)
 
 
 def _accountant_of(hook: Foreign) -> Foreign:

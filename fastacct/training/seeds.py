@@ -21,17 +21,26 @@ class Begin(NamedTuple):
     """What samples are drawn from."""
 
     of: str
-    state: bytes
+    mark: str
     cure: str
     seed: int | None = None
     """Of a generator of PyTorch its loader tells."""
+
+
+def _mark(state: bytes) -> str:
+    return hashlib.sha256(state).hexdigest()[:32]
+
+
+def of_generator(mark: str) -> Begin:
+    """Samples of PyTorch, by a mark of the state that their generator had."""
+    return Begin("the loader's generator", mark, "seed it anew, secret = torch.Generator(); secret.seed()")
 
 
 def of_numpy(of: str, seed: Foreign, cure: str) -> Begin:
     """What numpy's default_rng(seed) begins with."""
     state = np.random.default_rng(seed).bit_generator
     given = getattr(getattr(state, "seed_seq", None), "entropy", None)
-    return Begin(of, repr(state.state).encode(), cure, given if isinstance(given, int) else None)
+    return Begin(of, _mark(repr(state.state).encode()), cure, given if isinstance(given, int) else None)
 
 
 def _of_jax(batches: object) -> Mapping[str, Foreign]:
@@ -72,7 +81,7 @@ def begin_of(batches: object) -> Begin | None:
         state = drawn.get_state().numpy().tobytes()
     except RuntimeError:  # of the system, as Opacus' secure_mode has it
         return None
-    return Begin("the loader's generator", state, "seed it anew, secret = torch.Generator(); secret.seed()")
+    return of_generator(_mark(state))
 
 
 class Seeds:
@@ -93,7 +102,7 @@ class Seeds:
         """
         if begin is None:
             return
-        mark = hashlib.sha256(begin.state).hexdigest()[:32]
+        mark = begin.mark
         if mark in self.theirs or (is_counted and mark in self.marks) or (is_after and mark in _HERE):
             raise ValueError(
                 f"{begin.of} draws the same batches again, from a seed that was counted already: {begin.cure}"

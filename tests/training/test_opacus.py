@@ -1,5 +1,6 @@
 """The guard on an optimizer of Opacus, in real trainings: each step's epsilon, the stop, checkpoints."""
 
+import secrets
 import warnings
 
 import pytest
@@ -16,7 +17,7 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
 from fastacct.training import Meter  # noqa: E402
 from fastacct.training.opacus import Guard  # noqa: E402
 from tests.compat.test_opacus import drawn, own_registry, registered  # noqa: E402, F401
-from tests.compat.test_opacus_training import shuffled_bounds, train, training  # noqa: E402
+from tests.compat.test_opacus_training import objects, shuffled_bounds, train, training  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -72,9 +73,55 @@ def test_a_checkpoint_goes_on(tmp_path):
     again.load_checkpoint(path=tmp_path / "run.pt", module=model, optimizer=optimizer)
     guard = Guard(again, optimizer, delta=1e-5, stop_at=poisson(13))
     assert guard.epsilon == poisson(10)
+    with pytest.raises(ValueError, match="draws the same batches again"):  # the script seeds PyTorch
+        train(model, optimizer, loader, 1)
+    optimizer.zero_grad()
+    torch.seed()
     with pytest.raises(fa.BudgetExceededError):
         train(model, optimizer, loader, 1)
     assert again.accountant.history == [(1.5, 0.1, 13)]
+
+
+def private(engine, seed):
+    secret, noise = torch.Generator().manual_seed(seed), torch.Generator()
+    noise.seed()
+    given = {"data_loader": torch.utils.data.DataLoader(objects()["data_loader"].dataset, batch_size=20)}
+    given["data_loader"].generator = secret
+    return secret, engine.make_private(**objects(**given), noise_multiplier=1.5, noise_generator=noise)
+
+
+def test_a_loop_that_seeds_its_secret_generator_anew_in_each_epoch_is_refused():
+    engine, seed = registered(), secrets.randbits(60)
+    secret, parts = private(engine, seed)
+    Guard(engine, parts[1], delta=1e-5)
+    guard = Guard(engine, parts[1], delta=1e-5)  # beside the first one
+    next(iter(parts[2]))
+    secret.manual_seed(seed)  # nothing was released
+    train(*parts, 1)
+    train(*parts, 1)  # goes on
+    secret.manual_seed(seed)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"draws the same batches again.*secret\.seed\(\)"):
+            train(*parts, 1)
+        parts[1].zero_grad()
+        secret.manual_seed(seed)
+    assert guard.epsilon == poisson(20)
+    secret.seed()
+    train(*parts, 1)
+    assert guard.epsilon == engine.get_epsilon(1e-5) == poisson(30)
+
+
+def test_two_models_of_one_engine_and_one_seed_are_refused():
+    engine, seed = registered(), secrets.randbits(60)
+    for own, draws in ((seed, True), (seed + 1, True), (seed, False)):
+        parts = private(engine, own)[1]
+        guard = Guard(engine, parts[1], delta=1e-5)
+        if draws:
+            train(*parts, 1)
+        else:
+            with pytest.raises(ValueError, match="draws the same batches again"):
+                train(*parts, 1)
+    assert guard.epsilon == poisson(20)
 
 
 def test_an_engine_with_another_accountant_is_refused():

@@ -127,6 +127,7 @@ def opacus(folder: Path, log: Log, stop_at: float) -> None:
     fast.register()
     engine, path = PrivacyEngine(accountant="fastacct"), folder / "run.pt"
     model, optimizer, loader = training(engine)
+    torch.seed()  # other batches and noise than in the process before
     parts = {"module": model, "optimizer": optimizer}
     if path.exists():
         engine.load_checkpoint(path=path, **parts)
