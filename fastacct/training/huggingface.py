@@ -24,7 +24,8 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
 
     **Guarantee.** That of `Meter`, where the Trainer's steps clip and add noise; this adds none.  Checkpoints keep the
     meter.  A training that is resumed inside an epoch goes on with its order where that is sure, by Accelerate's
-    sampler with the same seed; else the epoch counts again.
+    sampler with the same seed; else the epoch counts again.  Keep the data in the same order for that: it is not
+    compared.  A checkpoint with exactly as many steps as the meter is taken for its own.
 
     Epsilon is in each log of the Trainer, and in every logger that hears it after `attach`.  A training that is resumed
     where no step is left ends without one.

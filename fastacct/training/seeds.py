@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import sys
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+import weakref
+from collections.abc import Mapping, MutableMapping
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from fastacct.loaders.seen import Seen, of_seed
 
 _HERE: Final[set[str]] = set()
 """Marks of what any meter of this process has drawn from."""
+_BEGUN: Final[MutableMapping[object, Begin]] = weakref.WeakKeyDictionary()
+"""What iterators that meters have gone through began with."""
 
 
 class Begin(NamedTuple):
@@ -25,6 +29,8 @@ class Begin(NamedTuple):
     cure: str
     seed: int | None = None
     """Of a generator of PyTorch its loader tells."""
+    iterator: object = None
+    goes_on: bool = False
 
 
 def _mark(state: bytes) -> str:
@@ -68,10 +74,34 @@ def drawn_by(batches: object, run: Mapping[str, Foreign]) -> tuple[object, ...]:
 
 
 def begin_of(batches: object) -> Begin | None:
-    """What `sampler.batch_iterator(n, rng)` of JAX Privacy and samples of PyTorch begin with; None of other batches."""
+    """What `sampler.batch_iterator(n, rng)` of JAX Privacy and samples of PyTorch begin with; None of other batches.
+
+    Raises
+    ------
+    ValueError
+        An iterator that was begun before a meter saw it: batches that were counted may come again.
+    """
     if (rng := _of_jax(batches).get("rng")) is not None:
-        return of_numpy("batch_iterator(n, rng)", rng, "take rng=numpy.random.default_rng()")
+        if batches in _BEGUN:
+            return _BEGUN[batches]._replace(goes_on=True)
+        if inspect.getgeneratorstate(cast("Foreign", batches)) != inspect.GEN_CREATED:
+            raise ValueError(
+                "this iterator was begun before the meter saw it, so that it may draw batches that were counted "
+                "already: give batches() a new one, batch_iterator(n, rng), before its first batch is taken"
+            )
+        found = of_numpy("batch_iterator(n, rng)", rng, "take rng=numpy.random.default_rng()")
+        return found._replace(iterator=batches)
     sampler: Foreign = getattr(batches, "batch_sampler", None)
+    if sampler is None and hasattr(batches, "_sampler_iter"):  # iter(loader)
+        sampler = getattr(batches, "_index_sampler", None)
+        if of_sampler(sampler) is not None:
+            raise ValueError("this iterator of a loader has been begun: give batches() the loader itself")
+        return None
+    return of_sampler(sampler)
+
+
+def of_sampler(sampler: Foreign) -> Begin | None:
+    """What samples of PyTorch begin with."""
     if not type(sampler).__module__.startswith("opacus."):
         sampler = getattr(sampler, "sampler", None)
         if not getattr(sampler, "replacement", False):
@@ -103,6 +133,9 @@ class Seeds:
         if begin is None:
             return
         mark = begin.mark
+        if begin.goes_on:  # with batches that nobody has counted
+            self.marks.add(mark)
+            return
         if mark in self.theirs or (is_counted and mark in self.marks) or (is_after and mark in _HERE):
             raise ValueError(
                 f"{begin.of} draws the same batches again, from a seed that was counted already: {begin.cure}"
@@ -110,3 +143,5 @@ class Seeds:
         refuse_known(Seen(begin.of, "jax_privacy", {}, {}, 0, notes=of_seed(begin.seed)))
         self.marks.add(mark)
         _HERE.add(mark)
+        if begin.iterator is not None:
+            _BEGUN[begin.iterator] = begin._replace(iterator=None)

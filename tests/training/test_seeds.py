@@ -1,10 +1,12 @@
 """Seeds of samples: the same again is refused, and one that somebody may know is warned of."""
 
+import gc
 import itertools
 import json
 import secrets
 import sys
-from types import ModuleType
+import weakref
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -76,6 +78,58 @@ def test_a_generator_that_goes_on_draws_other_batches():
     first, second = few(mine, rng), few(mine, rng)
     assert first != second
     assert mine.steps == 10
+
+
+def test_an_iterator_that_was_begun_before_is_refused():
+    seed, mine = fresh(), meter()
+    few(mine, seed)
+    again = batch_iterator(100, seed)
+    next(again)
+    for counted in (mine, meter()):
+        with pytest.raises(ValueError, match=r"begun before the meter saw it.*before its first batch is taken"):
+            next(counted.batches(again))
+    refused = batch_iterator(100, seed)
+    with pytest.raises(ValueError, match=AGAIN):
+        next(mine.batches(refused))
+    next(refused)
+    with pytest.raises(ValueError, match="begun before"):
+        next(mine.batches(refused))
+    assert mine.steps == 5
+
+
+def test_an_iterator_is_gone_through_in_parts():
+    seed, mine, other = fresh(), meter(), meter(after=fa.Gaussian(1.0).poisson(0.1) * 6)
+    whole = batch_iterator(100, seed)
+    parts = [list(one) for one in itertools.islice(mine.batches(whole), 3)]
+    parts += [list(one) for one in itertools.islice(mine.batches(whole), 3)]
+    parts += [list(one) for one in other.batches(whole)]  # its noise may be another one
+    assert parts == [list(one) for one in batch_iterator(100, seed)]
+    assert (mine.steps, other.steps) == (6, 4)
+    for counted in (mine, other):
+        assert len(counted.state_dict()["seeds"]) == 1
+        with pytest.raises(ValueError, match=AGAIN):
+            few(counted, seed)
+    still = weakref.ref(whole)
+    del whole
+    gc.collect()
+    assert still() is None
+
+
+def test_an_iterator_of_a_loader_is_refused_where_its_samples_have_a_seed():
+    sampler = type("UniformWithReplacementSampler", (), {"__module__": "opacus.utils.uniform_sampler"})()
+    sampler.generator = SimpleNamespace(get_state=lambda: np.zeros(2).view(Bytes))
+    batches = type("Iterator", (), {"__iter__": lambda self: self, "__next__": lambda self: [0], "_sampler_iter": None})
+    mine, begun = meter(), batches()
+    next(mine.batches(begun))
+    begun._index_sampler = sampler
+    with pytest.raises(ValueError, match="give batches\\(\\) the loader itself"):
+        next(mine.batches(begun))
+    assert mine.steps == 1
+
+
+class Bytes(np.ndarray):
+    def numpy(self):
+        return self
 
 
 def test_another_meter_that_is_after_the_first_sees_its_seeds():
