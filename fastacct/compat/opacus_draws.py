@@ -85,7 +85,7 @@ def _of(sampler: Any) -> tuple[int, float]:
 
 
 def count_poisson() -> None:
-    """Let Opacus' samplers of Poisson batches count what they give out, and mark what each pass is drawn from."""
+    """Let Opacus' samplers of Poisson batches count what they give out, and those of an engine mark their passes."""
     samplers: Any = import_extra("opacus.utils.uniform_sampler", "opacus")
     for kind in (samplers.UniformWithReplacementSampler, samplers.DistributedUniformWithReplacementSampler):
         if not hasattr(kind.__iter__, "counts"):
@@ -94,7 +94,8 @@ def count_poisson() -> None:
 
 def _counting(passes: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
     def counting(self: Any) -> Iterator[Any]:
-        self.marks = [*getattr(self, "marks", ()), *_mark(self)]
+        if (marks := getattr(self, "marks", None)) is not None:
+            marks.extend(_mark(self))
         return _DRAWN.setdefault(_of(self), Draws()).through(passes(self))
 
     counting.counts = True  # type: ignore[attr-defined]
@@ -118,6 +119,7 @@ def of_poisson(loader: Any) -> Used:
     """
     count_poisson()
     records, rate = _of(loader.batch_sampler)
+    loader.batch_sampler.marks = []  # of its passes
     return Used(lambda: [one for (many, at), one in _DRAWN.items() if many == records and at <= rate], loader)
 
 
