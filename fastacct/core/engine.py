@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable
 from contextvars import ContextVar
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from fastacct.core.inputs import Cells, Codes, check_memory
 from fastacct_ext import _kernels
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 _LISTEN: Final = 0.1
 """Seconds between two looks at whether Ctrl-C was pressed, or the call given up."""
@@ -41,16 +37,6 @@ _HERE: Final = threading.local()
 _kernels.listen(lambda: getattr(_HERE, "is_given_up", bool)())
 
 
-@lru_cache(maxsize=1)
-def _executor(threads: int) -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(threads, thread_name_prefix="fastacct")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_executor.cache_clear)  # a forked child must not use its parent's threads
-
 Work = Callable[[int, int], int]
 """Does range(start, stop), or its beginning where that takes long, and returns the first place not done."""
 
@@ -70,7 +56,7 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
             # ever smaller pieces, or one each: the threads finish together
             edges = sorted({total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)})
             edges = list(range(total + 1)) if tasks == total else edges
-            _in_threads(_executor(threads), edges, work, watcher)
+            _in_threads(threads, edges, work, watcher)
             return
         done = 0
         while done < total:
@@ -82,39 +68,46 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
         _kernels.end()
 
 
-def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work, watcher: Watcher | None) -> None:
-    from concurrent.futures import FIRST_EXCEPTION, wait
+def _in_threads(threads: int, edges: list[int], work: Work, watcher: Watcher | None) -> None:
+    """Threads of its own, and no future: Ctrl-C while one is waited for leaves it locked, or its pool, for ever."""
+    from queue import Empty, SimpleQueue
 
-    given_up = False
+    given_up, active, ended = False, set[int](), SimpleQueue[int | BaseException]()
+    pieces = iter(list(itertools.pairwise(edges)))
 
-    def task(start: int, stop: int) -> None:
+    def run(number: int) -> None:
         _HERE.is_given_up = lambda: given_up
-        while start < stop and not given_up:
-            start = work(start, stop)
+        active.add(number)
+        try:
+            for start, stop in pieces:
+                at = start
+                while at < stop and not given_up:
+                    at = work(at, stop)
+                if given_up:
+                    break
+                ended.put(stop - start)
+        except BaseException as error:  # raised where the call was made
+            ended.put(error)
+        finally:
+            active.discard(number)
 
-    futures: dict[Future[None], int] = {}
     try:
-        futures.update((pool.submit(task, start, stop), stop - start) for start, stop in itertools.pairwise(edges))
-        running = set(futures)
-        while running:  # a wait without an end does not hear Ctrl-C everywhere
-            done, running = wait(running, _LISTEN, FIRST_EXCEPTION)
-            for future in done:
-                future.result()
+        for number in range(threads):
+            threading.Thread(target=run, args=(number,), name=f"fastacct_{number}").start()
+        for _ in itertools.pairwise(edges):
+            done = None
+            while done is None:  # a wait without an end does not hear Ctrl-C everywhere
+                with contextlib.suppress(Empty):
+                    done = ended.get(timeout=_LISTEN)
+            if isinstance(done, BaseException):
+                raise done
             if watcher:
-                watcher.advance(sum(map(futures.__getitem__, done)))
+                watcher.advance(done)
     finally:
-        given_up = True
-        _end(futures)
-
-
-def _end(futures: Iterable[Future[None]]) -> None:
-    """Cancel what has not begun, and wait for the rest."""
-    from concurrent.futures import wait
-
-    running = {future for future in futures if not future.cancel()}
-    while running:
-        with contextlib.suppress(KeyboardInterrupt):
-            running = wait(running, _LISTEN).not_done
+        given_up = True  # what begins after this does nothing
+        while active:
+            with contextlib.suppress(KeyboardInterrupt):
+                time.sleep(1e-3)
 
 
 def run_kernel(
