@@ -136,7 +136,8 @@ class Flow:
                 continue
             found = [*self.reaching(one)]
             is_plain = any(isinstance(value, ast.Constant) or is_command_line(value) for value in found)
-            if not found or is_plain or is_scale(self, one, found):
+            is_returned = one is node and isinstance(one.ctx, ast.Store)  # the loader that make_private returns
+            if not (found or is_returned) or is_plain or is_scale(self, one, found):
                 continue
             self.seeds.add(self._key(one))
             self.roots.add(one.id)

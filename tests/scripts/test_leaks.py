@@ -48,6 +48,26 @@ def test_what_only_looks_so_keeps_its_number(name):
     assert found.epsilon == PLAIN
 
 
+LOADER = "DataLoader(train_set, batch_size=256, shuffle=True)"
+
+
+@pytest.mark.parametrize("name", [*TOLD, *QUIET, "scaled in an argument", "features"])
+def test_a_loader_that_only_make_private_gives_a_name_is_private_data(name):
+    more = {
+        "scaled in an argument": {
+            "PRIVATE": "m = torch.stack([x.mean(0) for x, _ in train_loader]).mean(0)",
+            "STEP": "kept = model((x - m).float())",
+        },
+        "features": {
+            "END": f"f = torch.cat([model[:3](x) for x, _ in {LOADER}])\nnp.save('f.npy', f.numpy())",
+        },
+    }
+    text = made((TOLD | QUIET | more)[name]).replace(f"train_loader = {LOADER}\n", "")
+    (found,) = check(text.replace("data_loader=train_loader", f"data_loader={LOADER}"), epochs=10)
+    assert (found.epsilon == PLAIN) == (name in QUIET)
+    assert (found.epsilon is None) == (name not in QUIET)
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_training_without_noise_is_asked_about_until_its_data_is_said_to_be_public(name):
     parts, data = PUBLIC[name], PUBLIC[name]["data"]

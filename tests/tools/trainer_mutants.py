@@ -13,6 +13,8 @@ MUTANTS = (
      "scripts/leaks test_what_tells and chosen_next"),
     ("scripts/copies.py", 'is_joined = last_name(getattr(node, "func", node)) in DATA_SETS', "is_joined = False",
      "scripts/moved test_parts_of"),
+    ("scripts/flow.py", "one is node and isinstance(one.ctx, ast.Store)  # the loader", "False  # the loader",
+     "scripts/leaks test_a_loader_that_only and features"),
     ("scripts/trainers.py", "        loop.own = []  # what", "        pass  # what",
      "scripts/trainers test_a_trainer_with"),
     ("scripts/loops.py", "            if early is not None:  # after", "            if False:  # after",
