@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
+from fastacct.scripts.loops import is_before_noise
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.scales import is_along_records, is_of_rows, is_scale
 from fastacct.scripts.tree import (
@@ -320,7 +321,9 @@ class Flow:
         return None
 
     def _of_field(self, node: ast.Attribute) -> Kinds:
-        if node.attr == "grad_sample" or (node.attr == "grad" and self._is_before_noise(node)):
+        if node.attr == "grad_sample" or (
+            node.attr == "grad" and is_before_noise(self.script, node, is_by_hand=bool(self.noised))
+        ):
             return frozenset({"record"})
         if node.attr in _PLAIN or self.script.qualified(node):
             return _NONE
@@ -331,12 +334,6 @@ class Flow:
             return _NONE.union(*map(self.kinds, values)) if not self.is_model(node.attr) else _NONE
         kinds = self.kinds(node.value)
         return _as(kinds, "figure") if node.attr == "loss" else kinds
-
-    def _is_before_noise(self, node: ast.Attribute) -> bool:
-        """Whether the gradient of a batch is taken between backward() and the step that adds noise."""
-        calls = [one for one in walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
-        lines = {name: [one.lineno for one in calls if last_name(one.func) == name] for name in ("backward", "step")}
-        return any(one < node.lineno for one in lines["backward"]) and any(one > node.lineno for one in lines["step"])
 
     def _of_call(self, call: ast.Call) -> Kinds:
         name, whole = last_name(call.func), self.script.qualified(call.func)

@@ -68,6 +68,27 @@ def test_a_loader_that_only_make_private_gives_a_name_is_private_data(name):
     assert (found.epsilon is None) == (name not in QUIET)
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_private"),
+    [
+        ("x, y = next(iter(train_loader))\nC = criterion(model(x), y).item()", True),
+        ("C = train_set.data.float().norm(dim=1).median().item()", True),
+        ("criterion(model(train_set.data), y).backward()\nC = model.weight.grad.norm().item()", True),
+        (
+            "for x, y in train_loader:\n    criterion(model(x), y).backward()\n    C = model.weight.grad.norm()",
+            True,
+        ),
+        ("x, y = next(iter(test_loader))\nC = criterion(model(x), y).item()", False),
+        ("C = float(np.sqrt(len(train_set)))", False),
+    ],
+)
+def test_a_clipping_norm_of_private_records_gets_no_number(lines, is_private):
+    text = made({"MODEL": lines}).replace("max_grad_norm=1.0", "max_grad_norm=C")
+    (found,) = check(text)
+    assert (found.epsilon == PLAIN) is not is_private
+    assert any("make_private" in why for why in found.asks.values()) is is_private
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_training_without_noise_is_asked_about_until_its_data_is_said_to_be_public(name):
     parts, data = PUBLIC[name], PUBLIC[name]["data"]

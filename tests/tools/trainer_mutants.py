@@ -15,6 +15,8 @@ MUTANTS = (
      "scripts/moved test_parts_of"),
     ("scripts/flow.py", "one is node and isinstance(one.ctx, ast.Store)  # the loader", "False  # the loader",
      "scripts/leaks test_a_loader_that_only and features"),
+    ("scripts/leaks.py", "|max_grad_norm|", "|", "scripts/leaks test_a_clipping_norm"),
+    ("scripts/loops.py", "is_alone = not is_by_hand and", "is_alone = False and", "scripts/leaks test_a_clipping_norm"),
     ("scripts/trainers.py", "        loop.own = []  # what", "        pass  # what",
      "scripts/trainers test_a_trainer_with"),
     ("scripts/loops.py", "            if early is not None:  # after", "            if False:  # after",
