@@ -17,6 +17,7 @@ from typing import Final
 from fastacct.scripts.loops import is_before_noise
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.scales import is_along_records, is_of_rows, is_scale
+from fastacct.scripts.sources import made_alike
 from fastacct.scripts.tree import (
     FUNCTIONS,
     Function,
@@ -90,6 +91,7 @@ class Flow:
         self.seeds: set[Key] = set()
         self.roots: set[str] = set()
         """Names of private data, and of what it is made of."""
+        self.alike: set[ast.AST] = set()
         for one in data:
             self._seed(one, set())
 
@@ -147,6 +149,9 @@ class Flow:
         for call in (one for one in walk(node) if isinstance(one, ast.Call)):
             for value in self._made(call):
                 self._seed(value, seen)
+            for other in made_alike(self.script, call):  # the same data set
+                self.alike.add(other)
+                self.roots |= {ast.unparse(one) for one in getattr(self.script.parent[other], "targets", [])}
 
     def _made(self, call: ast.Call) -> Iterator[ast.expr]:
         """What a function of the file returns that is called once, and what a data set of the file has items of."""
@@ -279,7 +284,7 @@ class Flow:
             chosen = self.kinds(node.slice) & {"figure"}
             return _NONE if is_other else self.kinds(node.value) | chosen
         if isinstance(node, ast.Call):
-            return self._of_call(node)
+            return frozenset({"data"}) if node in self.alike else self._of_call(node)
         if isinstance(node, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
             return _NONE
         children = [*ast.iter_child_nodes(node)]

@@ -48,6 +48,31 @@ def test_what_only_looks_so_keeps_its_number(name):
     assert found.epsilon == PLAIN
 
 
+SECOND = "again = datasets.MNIST('.', train=True, download=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_private"),
+    [
+        ("m = again.data.float().mean().item()\ntrain_set.transform = transforms.Normalize((m,), (0.3,))", True),
+        ("m = again.data.float().mean().item()\nprint(m)", False),
+    ],
+)
+def test_a_data_set_that_is_made_twice_is_one(lines, is_private):
+    (found,) = check(made({"DATA": SECOND + lines}))
+    assert (found.epsilon is None) is is_private
+    (other,) = check(made({"DATA": SECOND.replace("train=True", "train=False") + lines}))
+    assert other.epsilon == PLAIN
+
+
+def test_a_data_set_that_is_made_twice_is_never_public():
+    steps = PRE.replace("datasets.EMNIST('.', split='letters')", SECOND.partition(" = ")[2].strip())
+    assert steps != PRE
+    (found,) = check(made({"MODEL": steps}), public=(PUBLIC["the_same_optimizer"]["data"],))
+    assert found.epsilon is None
+    assert "which is what is trained on privately" in found.asks["noise"]
+
+
 LOADER = "DataLoader(train_set, batch_size=256, shuffle=True)"
 
 

@@ -15,6 +15,7 @@ MUTANTS = (
      "scripts/moved test_parts_of"),
     ("scripts/flow.py", "one is node and isinstance(one.ctx, ast.Store)  # the loader", "False  # the loader",
      "scripts/leaks test_a_loader_that_only and features"),
+    ("scripts/flow.py", "                self.alike.add(other)\n", "", "scripts/leaks test_a_data_set_that_is_made"),
     ("scripts/leaks.py", "|max_grad_norm|", "|", "scripts/leaks test_a_clipping_norm"),
     ("scripts/loops.py", "is_alone = not is_by_hand and", "is_alone = False and", "scripts/leaks test_a_clipping_norm"),
     ("scripts/trainers.py", "        loop.own = []  # what", "        pass  # what",
