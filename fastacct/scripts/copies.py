@@ -9,6 +9,7 @@ from typing import Final
 
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
+from fastacct.scripts.sources import in_words
 from fastacct.scripts.tree import UnclearError, last_name, parts, walk
 
 DATA_SETS: Final = ("ConcatDataset", "ChainDataset", "concatenate_datasets")
@@ -21,8 +22,6 @@ _READS: Final = re.compile(r"load|read|open|from_|fetch|path|glob|split|^range$|
 _SOME: Final = ("sample", "take", "skip", "shard", "filter")
 """Functions that leave some of the records out."""
 _HOLDS: Final = ("DataFrame", "Series", "TensorDataset", "Dataset")
-_WORDS: Final = ("transform", "target_transform", "download", "transforms")
-"""Arguments of data sets that leave the records the same."""
 
 
 def copies(loop: Loop, flow: Flow) -> Iterator[ast.AST]:
@@ -146,8 +145,7 @@ def _source(flow: Flow, node: ast.expr) -> str:
         return ""
     if not isinstance(made, ast.Call) or not last_name(made.func)[:1].isupper() or not (made.args or made.keywords):
         return ""
-    words = sorted(f"{one.arg}={ast.unparse(one.value)}" for one in made.keywords if one.arg not in _WORDS)
-    return f"{ast.unparse(made.func)}({', '.join([*map(ast.unparse, made.args), *words])})"
+    return in_words(made)
 
 
 def _drawn(flow: Flow, node: ast.expr) -> ast.Call | None:

@@ -14,8 +14,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
+from fastacct.scripts.loops import is_before_noise
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.scales import is_along_records, is_of_rows, is_scale
+from fastacct.scripts.sources import made_alike
 from fastacct.scripts.tree import (
     FUNCTIONS,
     Function,
@@ -89,6 +91,7 @@ class Flow:
         self.seeds: set[Key] = set()
         self.roots: set[str] = set()
         """Names of private data, and of what it is made of."""
+        self.alike: set[ast.AST] = set()
         for one in data:
             self._seed(one, set())
 
@@ -136,7 +139,8 @@ class Flow:
                 continue
             found = [*self.reaching(one)]
             is_plain = any(isinstance(value, ast.Constant) or is_command_line(value) for value in found)
-            if not found or is_plain or is_scale(self, one, found):
+            is_returned = one is node and isinstance(one.ctx, ast.Store)  # the loader that make_private returns
+            if not (found or is_returned) or is_plain or is_scale(self, one, found):
                 continue
             self.seeds.add(self._key(one))
             self.roots.add(one.id)
@@ -145,6 +149,9 @@ class Flow:
         for call in (one for one in walk(node) if isinstance(one, ast.Call)):
             for value in self._made(call):
                 self._seed(value, seen)
+            for other in made_alike(self.script, call):  # the same data set
+                self.alike.add(other)
+                self.roots |= {ast.unparse(one) for one in getattr(self.script.parent[other], "targets", [])}
 
     def _made(self, call: ast.Call) -> Iterator[ast.expr]:
         """What a function of the file returns that is called once, and what a data set of the file has items of."""
@@ -277,7 +284,7 @@ class Flow:
             chosen = self.kinds(node.slice) & {"figure"}
             return _NONE if is_other else self.kinds(node.value) | chosen
         if isinstance(node, ast.Call):
-            return self._of_call(node)
+            return frozenset({"data"}) if node in self.alike else self._of_call(node)
         if isinstance(node, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
             return _NONE
         children = [*ast.iter_child_nodes(node)]
@@ -319,7 +326,9 @@ class Flow:
         return None
 
     def _of_field(self, node: ast.Attribute) -> Kinds:
-        if node.attr == "grad_sample" or (node.attr == "grad" and self._is_before_noise(node)):
+        if node.attr == "grad_sample" or (
+            node.attr == "grad" and is_before_noise(self.script, node, is_by_hand=bool(self.noised))
+        ):
             return frozenset({"record"})
         if node.attr in _PLAIN or self.script.qualified(node):
             return _NONE
@@ -330,12 +339,6 @@ class Flow:
             return _NONE.union(*map(self.kinds, values)) if not self.is_model(node.attr) else _NONE
         kinds = self.kinds(node.value)
         return _as(kinds, "figure") if node.attr == "loss" else kinds
-
-    def _is_before_noise(self, node: ast.Attribute) -> bool:
-        """Whether the gradient of a batch is taken between backward() and the step that adds noise."""
-        calls = [one for one in walk(next(self._loops(node), node)) if isinstance(one, ast.Call)]
-        lines = {name: [one.lineno for one in calls if last_name(one.func) == name] for name in ("backward", "step")}
-        return any(one < node.lineno for one in lines["backward"]) and any(one > node.lineno for one in lines["step"])
 
     def _of_call(self, call: ast.Call) -> Kinds:
         name, whole = last_name(call.func), self.script.qualified(call.func)

@@ -24,8 +24,8 @@ _LEARNS: Final = ("sklearn.", "xgboost.", "lightgbm.", "keras.layers.", "tensorf
 _NAMES_ONLY: Final = ("LabelEncoder", "LabelBinarizer", "OneHotEncoder", "OrdinalEncoder")
 """Of these the categories alone are learned, which a script takes for public."""
 _VOCABULARIES: Final = ("build_vocab_from_iterator",)
-_WEIGHS: Final = re.compile(r"weights?$|prior|^init")
-"""Arguments by which records or classes weigh in a loss."""
+_WEIGHS: Final = re.compile(r"weights?$|prior|^init|max_grad_norm|norm_clip|clip\w*_norm")
+"""Arguments by which records or classes weigh in a loss, or are clipped."""
 _IGNORED: Final = ("WeightedRandomSampler",)
 """What an engine that draws by itself takes no notice of."""
 _RANKS: Final = ("rank", "qcut", "zscore", "minmax_scale", "robust_scale", "quantile_transform", "power_transform")

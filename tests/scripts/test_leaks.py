@@ -48,6 +48,72 @@ def test_what_only_looks_so_keeps_its_number(name):
     assert found.epsilon == PLAIN
 
 
+SECOND = "again = datasets.MNIST('.', train=True, download=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_private"),
+    [
+        ("m = again.data.float().mean().item()\ntrain_set.transform = transforms.Normalize((m,), (0.3,))", True),
+        ("m = again.data.float().mean().item()\nprint(m)", False),
+    ],
+)
+def test_a_data_set_that_is_made_twice_is_one(lines, is_private):
+    (found,) = check(made({"DATA": SECOND + lines}))
+    assert (found.epsilon is None) is is_private
+    (other,) = check(made({"DATA": SECOND.replace("train=True", "train=False") + lines}))
+    assert other.epsilon == PLAIN
+
+
+def test_a_data_set_that_is_made_twice_is_never_public():
+    steps = PRE.replace("datasets.EMNIST('.', split='letters')", SECOND.partition(" = ")[2].strip())
+    assert steps != PRE
+    (found,) = check(made({"MODEL": steps}), public=(PUBLIC["the_same_optimizer"]["data"],))
+    assert found.epsilon is None
+    assert "which is what is trained on privately" in found.asks["noise"]
+
+
+LOADER = "DataLoader(train_set, batch_size=256, shuffle=True)"
+
+
+@pytest.mark.parametrize("name", [*TOLD, *QUIET, "scaled in an argument", "features"])
+def test_a_loader_that_only_make_private_gives_a_name_is_private_data(name):
+    more = {
+        "scaled in an argument": {
+            "PRIVATE": "m = torch.stack([x.mean(0) for x, _ in train_loader]).mean(0)",
+            "STEP": "kept = model((x - m).float())",
+        },
+        "features": {
+            "END": f"f = torch.cat([model[:3](x) for x, _ in {LOADER}])\nnp.save('f.npy', f.numpy())",
+        },
+    }
+    text = made((TOLD | QUIET | more)[name]).replace(f"train_loader = {LOADER}\n", "")
+    (found,) = check(text.replace("data_loader=train_loader", f"data_loader={LOADER}"), epochs=10)
+    assert (found.epsilon == PLAIN) == (name in QUIET)
+    assert (found.epsilon is None) == (name not in QUIET)
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_private"),
+    [
+        ("x, y = next(iter(train_loader))\nC = criterion(model(x), y).item()", True),
+        ("C = train_set.data.float().norm(dim=1).median().item()", True),
+        ("criterion(model(train_set.data), y).backward()\nC = model.weight.grad.norm().item()", True),
+        (
+            "for x, y in train_loader:\n    criterion(model(x), y).backward()\n    C = model.weight.grad.norm()",
+            True,
+        ),
+        ("x, y = next(iter(test_loader))\nC = criterion(model(x), y).item()", False),
+        ("C = float(np.sqrt(len(train_set)))", False),
+    ],
+)
+def test_a_clipping_norm_of_private_records_gets_no_number(lines, is_private):
+    text = made({"MODEL": lines}).replace("max_grad_norm=1.0", "max_grad_norm=C")
+    (found,) = check(text)
+    assert (found.epsilon == PLAIN) is not is_private
+    assert any("make_private" in why for why in found.asks.values()) is is_private
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_training_without_noise_is_asked_about_until_its_data_is_said_to_be_public(name):
     parts, data = PUBLIC[name], PUBLIC[name]["data"]
