@@ -8,12 +8,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from fastacct.core.inputs import Cells, Codes, check_memory
 from fastacct_ext import _kernels
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 _LISTEN: Final = 0.1
 """Seconds between two looks at whether Ctrl-C was pressed, or the call given up."""
@@ -70,7 +73,7 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
 
 def _in_threads(threads: int, edges: list[int], work: Work, watcher: Watcher | None) -> None:
     """Threads of its own, and no future: Ctrl-C while one is waited for leaves it locked, or its pool, for ever."""
-    from queue import Empty, SimpleQueue
+    from queue import SimpleQueue
 
     given_up, active, ended = False, set[int](), SimpleQueue[int | BaseException]()
     pieces = iter(list(itertools.pairwise(edges)))
@@ -95,10 +98,7 @@ def _in_threads(threads: int, edges: list[int], work: Work, watcher: Watcher | N
         for number in range(threads):
             threading.Thread(target=run, args=(number,), name=f"fastacct_{number}").start()
         for _ in itertools.pairwise(edges):
-            done = None
-            while done is None:  # a wait without an end does not hear Ctrl-C everywhere
-                with contextlib.suppress(Empty):
-                    done = ended.get(timeout=_LISTEN)
+            done = _next(ended)
             if isinstance(done, BaseException):
                 raise done
             if watcher:
@@ -108,6 +108,15 @@ def _in_threads(threads: int, edges: list[int], work: Work, watcher: Watcher | N
         while active:
             with contextlib.suppress(KeyboardInterrupt):
                 time.sleep(1e-3)
+
+
+def _next(ended: SimpleQueue[int | BaseException]) -> int | BaseException:
+    """What ends next: a wait without an end does not hear Ctrl-C everywhere."""
+    from queue import Empty
+
+    while True:
+        with contextlib.suppress(Empty):
+            return ended.get(timeout=_LISTEN)
 
 
 def run_kernel(
