@@ -8,15 +8,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from fastacct.core.inputs import Cells, Codes, check_memory
 from fastacct_ext import _kernels
-
-if TYPE_CHECKING:
-    from queue import SimpleQueue
 
 _LISTEN: Final = 0.1
 """Seconds between two looks at whether Ctrl-C was pressed, or the call given up."""
@@ -71,52 +68,68 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
         _kernels.end()
 
 
-def _in_threads(threads: int, edges: list[int], work: Work, watcher: Watcher | None) -> None:
-    """Threads of its own, and no future: Ctrl-C while one is waited for leaves it locked, or its pool, for ever."""
-    from queue import SimpleQueue
+class _Pieces:
+    """Of one call: what is to do, which threads do it, and what has ended.
 
-    given_up, active, ended = False, set[int](), SimpleQueue[int | BaseException]()
-    pieces = iter(list(itertools.pairwise(edges)))
+    It has threads of its own, and no future: Ctrl-C while one is waited for leaves it locked, or its pool, for ever.
+    """
 
-    def run(number: int) -> None:
-        _HERE.is_given_up = lambda: given_up
-        active.add(number)
+    def __init__(self, edges: list[int], work: Work) -> None:
+        from queue import SimpleQueue
+
+        self.left = iter(list(itertools.pairwise(edges)))
+        self.work = work
+        self.is_given_up = False
+        self.active = set[int]()
+        self.ended = SimpleQueue[int | BaseException]()
+
+    def run(self, number: int) -> None:
+        """What a thread does."""
+        _HERE.is_given_up = lambda: self.is_given_up
+        self.active.add(number)
         try:
-            for start, stop in pieces:
+            for start, stop in self.left:
                 at = start
-                while at < stop and not given_up:
-                    at = work(at, stop)
-                if given_up:
+                while at < stop and not self.is_given_up:
+                    at = self.work(at, stop)
+                if self.is_given_up:
                     break
-                ended.put(stop - start)
+                self.ended.put(stop - start)
         except BaseException as error:  # raised where the call was made
-            ended.put(error)
+            self.ended.put(error)
         finally:
-            active.discard(number)
+            self.active.discard(number)
 
-    try:
-        for number in range(threads):
-            threading.Thread(target=run, args=(number,), name=f"fastacct_{number}").start()
-        for _ in itertools.pairwise(edges):
-            done = _next(ended)
-            if isinstance(done, BaseException):
-                raise done
-            if watcher:
-                watcher.advance(done)
-    finally:
-        given_up = True  # what begins after this does nothing
-        while active:
+    def next(self) -> int:
+        """The size of what ends next: a wait without an end does not hear Ctrl-C everywhere."""
+        from queue import Empty
+
+        while True:
+            with contextlib.suppress(Empty):
+                done = self.ended.get(timeout=_LISTEN)
+                if isinstance(done, BaseException):
+                    raise done
+                return done
+
+    def end(self) -> None:
+        """What begins after this does nothing, and what runs is waited for."""
+        self.is_given_up = True
+        while self.active:
             with contextlib.suppress(KeyboardInterrupt):
                 time.sleep(1e-3)
 
 
-def _next(ended: SimpleQueue[int | BaseException]) -> int | BaseException:
-    """What ends next: a wait without an end does not hear Ctrl-C everywhere."""
-    from queue import Empty
-
-    while True:
-        with contextlib.suppress(Empty):
-            return ended.get(timeout=_LISTEN)
+def _in_threads(threads: int, edges: list[int], work: Work, watcher: Watcher | None) -> None:
+    pieces = _Pieces(edges, work)
+    try:
+        for number in range(threads):
+            threading.Thread(target=pieces.run, args=(number,), name=f"fastacct_{number}").start()
+        for _ in itertools.pairwise(edges):
+            done = pieces.next()
+            if watcher:
+                watcher.advance(done)
+    finally:
+        pieces.end()
 
 
 def run_kernel(
