@@ -293,6 +293,33 @@ def test_nothing_is_written_after_ctrl_c(threads, request):
     assert (written == after).all()
 
 
+OFTEN = """
+import contextlib, signal, threading, time
+from fastacct.core.engine import in_pieces
+def hear(*_):
+    if heard: raise KeyboardInterrupt
+def work(start, _): time.sleep(1e-4); done.append(start); return start + 1
+heard, late, _ = False, 0, signal.signal(signal.SIGINT, hear)
+for k in range(40):
+    for after in (0.02 + 7e-4 * k, 0.0203 + 7e-4 * k):
+        threading.Timer(after, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt):
+            heard, done = True, []
+            in_pieces(3000, 3, work)
+        heard = False
+    heard, before, _ = False, len(done), time.sleep(0.05)
+    late += len(done) > before
+print(late)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_leaves_no_lock_behind():
+    done = subprocess.run([sys.executable, "-c", OFTEN], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "0"
+
+
 def cells_of_all_sizes(n):
     """Cells whose deltas go down to the smallest numbers, and some that cannot be certified."""
     rng = np.random.default_rng(7)
