@@ -33,7 +33,8 @@ def epsilon(job: Job, delta: Reals, **options: Unpack[Options]) -> float | Float
         Default `fastacct.Exact()`.  `RDP()` covers mechanisms whose divergences are known, `PLD()` those whose
         losses are known, the others Gaussians and their Poisson samples.
     neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
-        "add_remove" is the larger of "add" and "remove", each composed separately; "zero_out" has the same numbers.
+        "add_remove" is the larger of "add" and "remove", each composed separately; "zero_out" has
+        the same numbers for Poisson batches.
     threads : int, optional
         Default: all cores.  The result does not depend on it.
 

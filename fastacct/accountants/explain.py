@@ -76,10 +76,10 @@ def explain(
     accountant: Method | None = None,
     neighbors: Relation = "add_remove",
 ) -> Explanation:
-    """Say which reader answers epsilon at `delta`, or delta at `epsilon`, and what the others say.
+    """Say which method answers epsilon at `delta`, or delta at `epsilon`, and what the others say.
 
-    The job is one of plain numbers, the target one number; arguments and errors as in `fastacct.epsilon`.  Print what
-    is returned, or use its fields.
+    docs/mechanisms.md, "How a curve is computed", has the methods.  The job is one of plain numbers, the target one
+    number; arguments and errors as in `fastacct.epsilon`.  Print what is returned, or use its fields.
 
     >>> import fastacct as fa
     >>> why = fa.explain(fa.Laplace(2.0) * 5 + fa.ZCDP(0.01), delta=1e-6)

@@ -89,12 +89,13 @@ def budget(
     neighbors: Relation = "add_remove",
     **run: object,
 ) -> Figure:
-    """Draw how releases spend a budget, in their order; one that does not fit is refused, and drawn in red.
+    """Draw how releases spend a budget, in their order; one that does not fit is refused, and hatched.
 
     `releases`: a job, a list of jobs, or a dict {name: job}, or a run by its keywords.
     `neighbors` is as in `fastacct.epsilon`.
 
-    **Guarantee.** Heights are certified upper bounds of what all accepted releases cost together.
+    **Guarantee.** Heights are certified upper bounds of what all accepted releases cost together; a bar far above the
+    budget is cut, and its label says so.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def budget(
         fits, top = cost <= epsilon, min(cost, 1.5 * epsilon)
         face, edge, hatch = (_BLUE, _BLUE, "") if fits else ("none", _RED, "//")
         axis.bar(place, top - before, 0.75, before, color=face, edgecolor=edge, hatch=hatch, zorder=2)
-        note = digits_up(cost, 3) if fits else f"refused ({digits_up(cost, 3)})"
+        note = digits_up(cost, 3) if fits else f"refused ({digits_up(cost, 3)})" + ", bar cut" * (top < cost)
         axis.annotate(note, (place, top), (0, 3), textcoords="offset points", fontsize=SMALL, ha="center")
         if fits:
             spent, before = spent + job, cost

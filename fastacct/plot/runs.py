@@ -88,7 +88,8 @@ def privacy_curves(
     smallest_delta, points
         As in `fastacct.curve.privacy_curve`.
 
-    The vertical axis ends where the first curve ends that still falls; one that does not is drawn on, level.
+    The vertical axis ends where the first curve ends that still falls, but not where one falls to delta = 0; a curve
+    that does not fall is drawn on, level.
     ValueError without any job.
 
     Examples
@@ -120,12 +121,14 @@ def _drawn(labelled: list[tuple[str, PrivacyCurve]]) -> Figure:
     last = max(float(one.epsilon[-1]) for one in curves)
     shaded = {name for (name, _), (lower, upper) in zip(labelled, bounds, strict=True) if np.any(lower < _SEEN * upper)}
     shades = dict(zip([name for name in names if name in shaded], cycle(_HATCHES if len(names) > 1 else ("",))))
-    ends = {float(upper[np.isfinite(upper)].min(initial=0.0)): upper[-2:] for _, upper in bounds}
-    floor = min(-1.0, max((low for low, (x, y) in ends.items() if y < x), default=min(ends)))
+    ends = {float(upper.min()): upper[-2:] for _, upper in bounds if np.isfinite(upper[-1])}  # others end in delta = 0
+    floor = min(-1.0, max((low for low, (x, y) in ends.items() if y < x), default=min(ends, default=-12.0)))
     for (name, one), both in zip(labelled, bounds, strict=True):
         lower, upper = np.clip(both, 2 * floor, 0.0)
         more = int(upper[-1] > _LEVEL * floor)  # delta does not grow; along the lower edge there is nothing to see
         x, y = (np.append(one, [end] * more) for one, end in ((one.epsilon, last), (upper, upper[-1])))
+        if not np.isfinite(both[1][-1]) and len(y) > 1:  # delta is 0 from here on, and not before
+            x, y = np.insert(x, -1, x[-1]), np.insert(y, -1, y[-2])
         look: _Keywords = {"color": color[name], "alpha": 0.2, "linewidth": 0, "hatch": shades.get(name)}
         axis.fill_between(one.epsilon, lower, upper, **look)
         axis.plot(x, y, _DASHES[one.neighbors], color=color[name], linewidth=1.6)

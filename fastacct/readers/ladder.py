@@ -135,25 +135,25 @@ def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
         raise OutOfReachError("it is asked for Gaussian noise alone, or where nothing else answers")
     if (whole := cell.process.unsampled()) == cell.process:
         raise OutOfReachError("nothing is sampled")
-    return BOTTOM[one.what], cell.by_line(whole, cell.relation, one.what, one.target), "without samples"
+    return BOTTOM[one.what], cell.by_line(whole, cell.relation, one.what, one.target), "the job without subsampling"
 
 
 @_each
 def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """A record that is replaced is removed, and another one added: delta(2 e) <= (1 + exp(e)) delta'(e)."""
     if not cell.process.is_gaussian or cell.relation != "replace_one":
-        raise OutOfReachError("it is for Gaussian noise alone, and a record that is replaced")
+        raise OutOfReachError("it is asked for Gaussian noise alone, under replace_one")
     read = partial(cell.by_line, cell.process, "add_remove", one.what)
     half = read(0.5 * one.target)
     if one.quantity == "log_delta":
         upper = half + float(np.logaddexp(0.0, 0.5 * one.target))
-        return -math.inf, min(0.0, upper + 4e-15 * (1.0 + abs(upper))), "removed and added"
+        return -math.inf, min(0.0, upper + 4e-15 * (1.0 + abs(upper))), "removal plus addition"
     for _ in range(12):  # up to e with epsilon'(delta / (1 + exp(e))) <= e
         times = 1.0 + math.exp(half) if half < 700.0 else math.inf
         if (needed := read(one.target / times * (1.0 - 4e-15))) <= half:
-            return 0.0, 2.0 * half, "removed and added"
+            return 0.0, 2.0 * half, "removal plus addition"
         half = 1.01 * needed
-    return 0.0, math.inf, "removed and added"
+    return 0.0, math.inf, "removal plus addition"
 
 
 @_each
@@ -209,10 +209,10 @@ def log_below(largest: float, epsilon: float) -> float:
 LADDER: Final = {
     "line": Rung(_line, TIGHT_WIDTH, "contour"),
     "pure": Rung(_pure, TIGHT_WIDTH, "pure guarantee"),
-    "twice": Rung(_twice, TIGHT_WIDTH, "removed and added"),
-    "losses": Rung(_losses, TIGHT_WIDTH, "losses, listed or on a grid"),
+    "twice": Rung(_twice, TIGHT_WIDTH, "removal plus addition"),
+    "losses": Rung(_losses, TIGHT_WIDTH, "list or grid of losses"),
     "divergences": Rung(_divergences, 1e-3, "Rényi divergence"),
-    "unsampled": Rung(_unsampled, 1e-3, "without samples"),
+    "unsampled": Rung(_unsampled, 1e-3, "the job without subsampling"),
     "coarse": Rung(_coarse, 1e-3, "coarse grid"),
 }
 

@@ -34,7 +34,10 @@ def test_a_reader_without_a_bound_says_why_and_is_none_that_answers():
     tuned = fa.RepeatedSelection(fa.Gaussian(4.0), mean=5.0)
     lines = str(fa.explain(tuned + fa.Laplace(4.0), delta=1e-6)).splitlines()
     assert f"not by contour: no dominating pair is known for {tuned!r}" in lines
-    assert "not by without samples: it is asked for Gaussian noise alone, or where nothing else answers" in lines
+    assert (
+        "not by the job without subsampling: it is asked for Gaussian noise alone, or where nothing else answers"
+        in lines
+    )
     assert not [one for one in lines if one.startswith("also by") and ": at most" not in one and ": >=" not in one]
 
 
