@@ -36,7 +36,8 @@ def tradeoff(
     **Guarantee.** Certified lower bound, the safe side: no attack whatsoever misses less.  The curve itself where the
     contour integral certifies it: Gaussians, Laplace noise, responses, your own densities, their samples and sums of
     them, and every exact mechanism beside Gaussian noise.  For other jobs (tables of three outcomes and more;
-    "add_remove", "zero_out", "replace_one" alone) the largest of the lines that certified deltas prove: nothing from above (`LOOSE`).
+    "add_remove", "zero_out", "replace_one" alone) the largest of the lines that certified deltas prove: nothing from
+    above (`LOOSE`).
 
     Parameters
     ----------
