@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -95,19 +94,19 @@ def count_poisson() -> None:
 def _counting(passes: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
     def counting(self: Any) -> Iterator[Any]:
         if (marks := getattr(self, "marks", None)) is not None:
-            marks.extend(_mark(self))
+            marks.extend(_begin(self))
         return _DRAWN.setdefault(_of(self), Draws()).through(passes(self))
 
     counting.counts = True  # type: ignore[attr-defined]
     return counting
 
 
-def _mark(sampler: Any) -> Iterator[str]:
-    """A mark of the state that a sampler draws its next batches from; none of secure_mode, which has no state."""
+def _begin(sampler: Any) -> Iterator[tuple[Any, ...]]:
+    """The generator that a sampler draws its next batches from, its state and its seed; secure_mode has none."""
     generator = getattr(sampler, "generator", None)
     drawn: Any = import_extra("torch", "opacus").default_generator if generator is None else generator
     try:
-        yield hashlib.sha256(drawn.get_state().numpy().tobytes()).hexdigest()[:32]
+        yield drawn, drawn.get_state(), drawn.initial_seed()
     except RuntimeError:
         return
 

@@ -85,13 +85,13 @@ class Guard:
 
     def _refuse_again(self, accountant: Foreign) -> None:
         """ValueError where a pass that was begun since the last step is drawn from what was counted already."""
-        begun: list[str] = getattr(self._sampler, "marks", [])
+        begun: list[tuple[Foreign, ...]] = getattr(self._sampler, "marks", [])
         told = getattr(self._sampler, "told", 0)
         seeds = Seeds()
         seeds.marks = accountant.seeds
-        for mark in begun[told:] or begun[:]:  # after an error those that came since, if any
+        for one in begun[told:] or begun[:]:  # after an error those that came since, if any
             self._sampler.told = len(begun)
-            seeds.refuse_again(of_generator(mark), is_counted=bool(accountant.history), is_after=False)
+            seeds.refuse_again(of_generator(*one), is_counted=bool(accountant.history), is_after=False)
         if begun:
             self._sampler.marks, self._sampler.told = [], 0
 

@@ -6,7 +6,7 @@ import pytest
 
 from fastacct.training.opacus import Guard
 
-AGAIN = "the loader's generator draws the same batches again"
+PROGRAM, AGAIN = object(), "the loader's generator draws the same batches again"
 
 
 class Accountant:
@@ -30,6 +30,12 @@ class Accountant:
         return made, used.sampler
 
 
+def begin(state, generator=PROGRAM, seed=1):
+    """What a sampler notes where a pass begins."""
+    given = SimpleNamespace(numpy=lambda: SimpleNamespace(tobytes=state.encode))
+    return generator, given, seed
+
+
 def step(optimizer):
     optimizer.step_hook(optimizer)
 
@@ -43,29 +49,34 @@ def guarded(accountant):
 def test_a_pass_from_a_state_that_was_counted_is_refused():
     accountant = Accountant()
     _, optimizer, sampler = guarded(accountant)
-    sampler.marks += ["a", "a"]  # before the first step
+    sampler.marks += [begin("a"), begin("a")]  # before the first step
     step(optimizer)
-    sampler.marks += ["b"]
+    sampler.marks += [begin("b")]
     step(optimizer)
     step(optimizer)
     for mark in ("a", "b", "a"):
-        sampler.marks += [mark]
+        sampler.marks += [begin(mark)]
         for _ in range(2):
             with pytest.raises(ValueError, match=AGAIN):
                 step(optimizer)
     assert len(accountant.history) == 3
-    sampler.marks += ["c"]  # seeded anew
+    sampler.marks += [begin("c")]  # seeded anew
     step(optimizer)
-    assert accountant.seeds == {"a", "b", "c"}
+    assert len(accountant.seeds) == 4  # of three states and a seed
+    sampler.marks += [begin("d", object())]  # another generator of that seed, from which something else was drawn
+    with pytest.raises(ValueError, match=AGAIN):
+        step(optimizer)
+    sampler.marks += [begin("e", object(), 2)]
+    step(optimizer)
 
 
 def test_guards_of_one_engine_share_their_marks():
     accountant = Accountant()
     _, optimizer, sampler = guarded(accountant)
     _, other, of_other = guarded(accountant)
-    sampler.marks += ["a"]
+    sampler.marks += [begin("a")]
     step(optimizer)
-    of_other.marks += ["a"]
+    of_other.marks += [begin("a")]
     with pytest.raises(ValueError, match=AGAIN):
         step(other)
     assert len(accountant.history) == 1
@@ -76,9 +87,9 @@ def test_a_second_guard_of_an_optimizer_sees_each_pass_once():
     guard, optimizer, sampler = guarded(accountant)
     later = Guard(guard._engine, optimizer, delta=1e-4)
     for mark in "ab":
-        sampler.marks += [mark]
+        sampler.marks += [begin(mark)]
         step(optimizer)
-    sampler.marks += ["a"]
+    sampler.marks += [begin("a")]
     with pytest.raises(ValueError, match=AGAIN):
         step(optimizer)
     assert len(accountant.history) == 2
