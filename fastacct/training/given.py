@@ -70,11 +70,18 @@ def counts_of(meter: Foreign) -> Table:
     return others | ({f"{name}-{os.getpid()}-{id(meter)}": own} if any(own) else {})
 
 
+def is_new(meter: Foreign) -> bool:
+    """Whether nothing was counted, and nothing was before."""
+    return bool(meter.steps == 0 and meter._after is None)
+
+
 def go_on(meter: Foreign, state: Mapping[str, Foreign]) -> None:
     """Load what a checkpoint kept, unless the meter has all of it: a process that goes back has released more.
 
-    Of each meter that has counted in either the larger count holds, and these are added up.
+    Of each meter that has counted in either the larger count holds, and these are added up.  A pass that was open here
+    is left.
     """
+    meter._in_pass = meter._left = None
     meter._counts_in(state)
     mine, theirs, none = counts_of(meter), state["meters"], (0, 0)
     most = {name: [*map(max, mine.get(name, none), theirs.get(name, none))] for name in mine | theirs}

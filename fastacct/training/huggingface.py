@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastacct.core.extras import Foreign, import_extra
-from fastacct.training.given import go_on
+from fastacct.training.given import go_on, is_new
 from fastacct.training.meter import Meter
-from fastacct.training.optimizers import private_part, refuse_less_noise, warn_of_seed
-from fastacct.training.seeds import begin_of
+from fastacct.training.optimizers import private_part, refuse_less_noise, warn_of_seed, warn_of_trained
+from fastacct.training.seeds import begin_of, of_noise
 
 _callback: Foreign = import_extra("transformers.trainer_callback", "training")
 _NAME: Final = "MeterCallback"
@@ -44,7 +44,7 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
     def __init__(self, meter: Meter, *, adds_noise: bool = False, same_data: bool = False) -> None:
         self.meter, self.adds_noise, self.same_data = meter, adds_noise, same_data
         self._order: list[str] | None = None
-        self._resumes = self._is_resumed = self._is_over = False
+        self._resumes = self._begins = self._is_resumed = self._is_over = False
 
     def attach(self, trainer: Foreign) -> None:
         """Put this before the callbacks that the trainer has, so that its loggers log epsilon."""
@@ -75,7 +75,6 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
                 raise ValueError("the checkpoint has no meter: give what was released already as after=")
             kept = kept["attributes"]
             go_on(self.meter, kept["meter"])
-        self.meter._draws_from(begin_of(kwargs.get("train_dataloader")))
         same = self.same_data and kept is not None and kept["order"] is not None and kept["order"] == self._order
         self._is_resumed, self._is_over = kept is not None, False
         self._resumes = same and self.meter.was_open and not args.ignore_data_skip
@@ -83,7 +82,7 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
     def on_epoch_begin(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
         """Tell the meter of the pass."""
         self.meter.epoch(goes_on=self._resumes)
-        self._resumes = False
+        self._resumes, self._begins = False, True
 
     def on_pre_optimizer_step(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
         """Record the step, or refuse it."""
@@ -93,6 +92,10 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
             optimizer.gradient_state._set_sync_gradients(False)  # Accelerate's optimizer takes no step then
             return
         refuse_less_noise(optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
+        if self._begins:
+            self.meter._draws_from(begin_of(kwargs.get("train_dataloader")), of_noise(private_part(optimizer)))
+            warn_of_trained(optimizer, self.meter, is_new=is_new(self.meter))
+            self._begins = False
         self.meter.step()
         self._is_resumed = False
 

@@ -306,14 +306,14 @@ class Meter:
         if mine.is_pass and given.length not in (0, mine.length):
             raise ValueError(f"this loader has {given.length} steps a pass, and the meter counts {mine.length}")
 
-    def _draws_from(self, begin: Begin | None) -> None:
-        """Note what samples begin with, or refuse it."""
-        self._seeds.refuse_again(begin, is_counted=self.steps > 0, is_after=self._after is not None)
+    def _draws_from(self, *begins: Begin | None) -> None:
+        """Note what samples and noise begin with, or refuse it."""
+        for one in begins:
+            self._seeds.refuse_again(one, is_counted=self.steps > 0, is_after=self._after is not None)
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept in a checkpoint: plain numbers and words, for JSON too."""
-        open_pass = self._in_pass if self._in_pass is not None else self._left
-        counts = (self.steps, self._units, open_pass if open_pass else 0)
+        counts = (self.steps, self._units, (self._left if self._in_pass is None else self._in_pass) or 0)
         found = {"version": _VERSION, "run": self._words(), **dict(zip(_COUNTS, counts, strict=True))}
         found["meters"] = counts_of(self)
         return found | ({"seeds": sorted(marks)} if (marks := self._seeds.marks | self._seeds.theirs) else {})

@@ -19,8 +19,8 @@ _HERE: Final[set[str]] = set()
 """Marks of what any meter of this process has drawn from."""
 _BEGUN: Final[MutableMapping[object, Begin]] = weakref.WeakKeyDictionary()
 """What iterators that meters have gone through began with."""
-_MET: Final[dict[int, tuple[object, str]]] = {}
-"""Generators that meters of this process have met, by their ids, and their seeds; kept, so that no id comes twice."""
+_MET: Final[dict[tuple[int, str], object]] = {}
+"""Generators that meters of this process have met, by their ids and seeds; kept, so that no id comes twice."""
 
 
 class Begin(NamedTuple):
@@ -37,6 +37,7 @@ class Begin(NamedTuple):
     """Of a generator of PyTorch its loader tells."""
     iterator: object = None
     goes_on: bool = False
+    what: str = "batches"
 
 
 def _mark(state: bytes) -> str:
@@ -47,6 +48,18 @@ def of_generator(generator: object, state: Foreign, seed: int) -> Begin:
     """Samples of PyTorch, by the state and the seed that their generator had."""
     marks = _mark(state.numpy().tobytes()), _mark(b"%d" % seed)
     return Begin("the loader's generator", *marks, "seed it anew, secret = torch.Generator(); secret.seed()", generator)
+
+
+def of_noise(optimizer: Foreign) -> Begin | None:
+    """Noise from a generator that an optimizer has for itself; None of others, and of the system's."""
+    drawn: Foreign = getattr(optimizer, "generator", None)
+    try:
+        state, seed = drawn.get_state().numpy().tobytes(), drawn.initial_seed()
+    except (AttributeError, RuntimeError):
+        return None
+    cure = "give it one with a new seed, secret = torch.Generator(device); secret.seed()"
+    marks = _mark(b"noise" + state), _mark(b"noise %d" % seed)
+    return Begin("the optimizer's generator", *marks, cure, drawn, what="noise")
 
 
 def of_numpy(of: str, seed: Foreign, cure: str) -> Begin:
@@ -146,16 +159,15 @@ class Seeds:
         if begin.goes_on:  # with batches that nobody has counted
             self.marks |= marks
             return
-        is_met = _MET.get(id(begin.generator), (None, ""))[1] == begin.origin
-        again = {begin.mark} if is_met else marks
+        again = {begin.mark} if (id(begin.generator), begin.origin) in _MET else marks
         if again & self.theirs or (is_counted and again & self.marks) or (is_after and again & _HERE):
             raise ValueError(
-                f"{begin.of} draws the same batches again, from a seed that was counted already: {begin.cure}"
+                f"{begin.of} draws the same {begin.what} again, from a seed that was counted already: {begin.cure}"
             )
         refuse_known(Seen(begin.of, "jax_privacy", {}, {}, 0, notes=of_seed(begin.seed)))
         self.marks |= marks
         _HERE.update(marks)
         if begin.generator is not None:
-            _MET[id(begin.generator)] = begin.generator, begin.origin
+            _MET[id(begin.generator), begin.origin] = begin.generator
         if begin.iterator is not None:
             _BEGUN[begin.iterator] = begin._replace(iterator=None)

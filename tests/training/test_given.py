@@ -85,6 +85,17 @@ def test_checkpoints_of_one_training_are_not_added():
     assert first.steps == 38
 
 
+def test_a_pass_that_is_open_is_left_where_a_training_goes_back():
+    """Its rest comes in a new order: 6.573 where 8.385 is the truth."""
+    meter = Meter(noise_multiplier=1.0, delta=1e-4, records=40, batch_size=4, sampling="shuffled", neighbors="zero_out")
+    meter.epoch()
+    meter.step(4)
+    state = meter.state_dict()
+    meter.step()
+    go_on(meter, state)
+    assert (meter.steps, meter.waits, meter.was_open) == (5, True, False)
+
+
 def test_a_copy_of_a_meter_counts_for_itself():
     meter = Meter(noise_multiplier=1.0, delta=1e-4, sample_rate=0.1)
     for made in (copy.copy(meter), copy.deepcopy(meter), pickle.loads(pickle.dumps(meter))):
