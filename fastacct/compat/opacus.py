@@ -162,8 +162,8 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
             opacus_draws.warn_of_seed(caller["data_loader"].batch_sampler)
 
         def record(optimizer: Any) -> None:
-            batches = optimizer.accumulated_iterations
-            if used is not None and used.take(batches):
+            batches, missing = (opacus_draws.batches_of(optimizer), 0) if used is None else used.take(optimizer)
+            if missing:
                 self._is_beside = bool(self.history)
                 raise opacus_draws.not_drawn(is_poisson=True)
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=rate, draws=batches)
@@ -188,7 +188,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
             noise = float(optimizer.noise_multiplier)
             if not noise >= 0.0:
                 raise ValueError(f"noise_multiplier = {noise!r} is out of range; allowed: [0, inf]")
-            step = passes.step(noise, optimizer.accumulated_iterations)
+            step = passes.step(noise, optimizer)
             if step.taken:
                 loaders.take_back(self.history, step.noise, step.taken)
             if step.releases:

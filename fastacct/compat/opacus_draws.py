@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -17,39 +17,48 @@ class Draws:
 
     def __init__(self) -> None:
         self.begun, self.drawn, self.closed = 0, 0, 0
+        self.is_open = False
 
     def through(self, given: Iterable[Any], size: int = 1, last: int = 0) -> Iterator[Any]:
         """What a sampler gives, of which `size` make a batch; it is drawn with number `last` of them."""
-        self.begun, self.closed = self.begun + 1, self.drawn
+        self.begun, self.closed, self.is_open = self.begun + 1, self.drawn, True
         return self._through(given, size, last)
 
     def _through(self, given: Iterable[Any], size: int, last: int) -> Iterator[Any]:
         for i, one in enumerate(given):
             self.drawn += i % size == last
             yield one
-        self.closed = self.drawn
+        self.closed, self.is_open = self.drawn, False
 
 
 class Used:
     """Steps of an optimizer, each on batches that samplers gave out before.
 
     A batch that was left out when its pass ended is not used later: but for those that wait, with workers or in the
-    gradients that are added up.
+    gradients that are added up.  As many as workers prepare are not used yet, until all of a pass have been drawn.
     """
 
-    def __init__(self, draws: Callable[[], list[Draws]], loader: Any) -> None:
+    def __init__(self, draws: Callable[[], list[Draws]], loader: Any, used: list[int] | None = None) -> None:
         self.sampler = getattr(loader, "batch_sampler", None)
         workers, each = (getattr(loader, name, 0) or 0 for name in ("num_workers", "prefetch_factor"))
-        self._draws, self._ahead = draws, int(workers) * int(each) + 2
-        self._used = sum(one.drawn for one in draws())
+        self._draws, self._waiting = draws, int(workers) * int(each)
+        self._ahead = self._waiting + 2
+        drawn = sum(one.drawn for one in draws())
+        self._used = [[drawn], [drawn] if used is None else used]  # by this optimizer, and by all of its kind
 
-    def take(self, batches: int) -> int:
-        """Use so many batches for a step; how many of them no sampler gave out."""
-        draws = self._draws()
-        self._used = max(self._used, sum(one.closed for one in draws) - max(batches, self._ahead))
-        missing = max(self._used + batches - sum(one.drawn for one in draws), 0)
-        self._used += batches - missing
-        return missing
+    def take(self, optimizer: Any) -> tuple[int, int]:
+        """How many batches a step of an optimizer uses, and how many of them no sampler gave out."""
+        batches, draws = batches_of(optimizer), self._draws()
+        if getattr(optimizer, "_step_skip_queue", None) or getattr(optimizer, "_is_last_step_skipped", False):
+            self._waiting = 0  # workers prepare parts of a batch
+        lost = sum(one.closed for one in draws) - max(batches, self._ahead)
+        there = sum(one.drawn for one in draws) - (self._waiting if any(one.is_open for one in draws) else 0)
+        for one in self._used:
+            one[0] = max(one[0], lost)
+        missing = min(max(*(one[0] for one in self._used)) + batches - there, batches)
+        for one in self._used:
+            one[0] += batches - max(missing, 0)
+        return batches, max(missing, 0)
 
 
 class Counted:
@@ -76,8 +85,11 @@ class Counted:
 
 _UNSEEDED: Final = 67280421310721
 """The seed of a torch.Generator that nobody seeded."""
+_PARTS: Final = "opacus.utils.batch_memory_manager"
 _DRAWN: Final[dict[tuple[int, float], Draws]] = {}
 """What Opacus' samplers have given out, by their records and their rate."""
+_USED: Final[dict[tuple[int, float], list[int]]] = {}
+"""How many of these steps have used."""
 
 
 def _of(sampler: Any) -> tuple[int, float]:
@@ -90,24 +102,54 @@ def count_poisson() -> None:
     for kind in (samplers.UniformWithReplacementSampler, samplers.DistributedUniformWithReplacementSampler):
         if not hasattr(kind.__iter__, "counts"):
             kind.__iter__ = _counting(kind.__iter__)
+    kind = import_extra("opacus.optimizers", "opacus").DPOptimizer
+    if not hasattr(kind.signal_skip_step, "tells"):
+        kind.signal_skip_step = _telling(kind.signal_skip_step)
+
+
+def batches_of(optimizer: Any) -> int:
+    """How many batches are in a step of an optimizer; ValueError where nothing is proved of it."""
+    if hasattr(optimizer, "unclipped_num_std"):
+        raise ValueError(
+            'clipping="adaptive" releases the count of the gradients that are not clipped, too, and moves the clipping '
+            'norm by it: nothing is proved of it. Take a fixed norm, clipping="flat"'
+        )
+    if getattr(optimizer, "adds_by_hand", False):
+        raise ValueError(
+            "signal_skip_step adds batches up, and their number is not known: call backward() for each of them, and "
+            "zero_grad() and step() after the last"
+        )
+    return int(optimizer.accumulated_iterations)
+
+
+def _telling(signal: Callable[[Any, bool], None]) -> Callable[[Any, bool], None]:
+    """Steps that are skipped by others than BatchMemoryManager, which takes parts of one batch."""
+
+    def telling(self: Any, do_skip: bool = True) -> None:
+        by = sys._getframe(1).f_globals.get("__name__")
+        self.adds_by_hand = getattr(self, "adds_by_hand", False) or (do_skip and by != _PARTS)
+        signal(self, do_skip)
+
+    telling.tells = True  # type: ignore[attr-defined]
+    return telling
 
 
 def _counting(passes: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
     def counting(self: Any) -> Iterator[Any]:
         if (marks := getattr(self, "marks", None)) is not None:
-            marks.extend(_mark(self))
+            marks.extend(_begin(self))
         return _DRAWN.setdefault(_of(self), Draws()).through(passes(self))
 
     counting.counts = True  # type: ignore[attr-defined]
     return counting
 
 
-def _mark(sampler: Any) -> Iterator[str]:
-    """A mark of the state that a sampler draws its next batches from; none of secure_mode, which has no state."""
+def _begin(sampler: Any) -> Iterator[tuple[Any, ...]]:
+    """The generator that a sampler draws its next batches from, its state and its seed; secure_mode has none."""
     generator = getattr(sampler, "generator", None)
     drawn: Any = import_extra("torch", "opacus").default_generator if generator is None else generator
     try:
-        yield hashlib.sha256(drawn.get_state().numpy().tobytes()).hexdigest()[:32]
+        yield drawn, drawn.get_state(), drawn.initial_seed()
     except RuntimeError:
         return
 
@@ -120,7 +162,11 @@ def of_poisson(loader: Any) -> Used:
     count_poisson()
     records, rate = _of(loader.batch_sampler)
     loader.batch_sampler.marks = []  # of its passes
-    return Used(lambda: [one for (many, at), one in _DRAWN.items() if many == records and at <= rate], loader)
+
+    def draws() -> list[Draws]:
+        return [one for (many, at), one in _DRAWN.items() if many == records and at <= rate]
+
+    return Used(draws, loader, _USED.setdefault((records, rate), [sum(one.drawn for one in draws())]))
 
 
 def warn_of_seed(batches: Any) -> None:

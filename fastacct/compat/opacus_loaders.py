@@ -156,18 +156,18 @@ class Passes:
         """Count what is left of the pass as a pass of its own."""
         self._seen -= 1
 
-    def step(self, noise: float, batches: int) -> Step:
-        """What a step on the gradients of so many batches adds.
+    def step(self, noise: float, optimizer: Any) -> Step:
+        """What a step of an optimizer adds.
 
         Where batches of several passes come together in one step, a record may be in it several times.
         """
         if self._draws.begun == self._first:
             raise not_drawn(is_poisson=False)
+        batches, again = self._used.take(optimizer)
         unused = self._passes * self._length - self._batches
         self._batches += batches
         self._waiting += self._draws.begun - self._seen
         self._seen = self._draws.begun
-        again = self._used.take(batches)
         own = min(batches, max(self._waiting, -(-self._batches // self._length) - self._passes, again))
         self._waiting = max(self._waiting - own, 0)
         self._beside += self._waiting

@@ -17,6 +17,9 @@ from fastacct.training.seeds import of_numpy
 
 _WORD: Final = "draws_batches=True"
 _HELD: Final = {"TorchDataLoaderAdapter": "_dataloader", "GrainDatasetAdapter": "_dataset"}
+_ONCE: Final = ("Cache", "Filter", "Map", "Options", "Prefetch", "Range", "Shard", "Shuffle", "Skip", "TensorSlice")
+_PLAIN: Final = {"Batch", "Repeat", "Take", *_ONCE}
+"""Steps of a pipeline after which its batches are those of a pass, and no Poisson samples."""
 _JAX: Final = "jax_privacy.CyclicPoissonSampling"
 
 
@@ -72,13 +75,16 @@ def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_b
     """
     kind, settings = type(data).__name__, _settings(model)
     is_pass = meter._drawn.is_pass
-    if kind == "ArrayDataAdapter":
+    chain = _chain(getattr(data, "_dataset", None)) if kind == "TFDatasetAdapter" and not draws_batches else []
+    is_batched = "Batch" in chain and _PLAIN.issuperset(chain)
+    if kind == "ArrayDataAdapter" or (is_batched and not is_pass):
         if data.num_batches == 1 and not is_pass:  # all records, each step
             meter.refuse_other(_poisson(1.0))
         elif not is_pass or meter._drawn.run.get("sampling") == "allocation":
             sampling = meter._drawn.run.get("sampling", "poisson")
             raise ValueError(
-                f"fit() goes through arrays once an epoch, shuffled, and the meter counts sampling = {sampling!r}: "
+                "fit() goes through arrays, and a pipeline with batch(), once an epoch, shuffled, and the meter counts "
+                f"sampling = {sampling!r}: "
                 'Meter(records=n, batch_size=b, sampling="shuffled", neighbors="zero_out"), or give fit() batches that '
                 "are drawn so (of JAX Privacy DPKerasConfig(poisson_sampling_in_fit=True), for Poisson samples)"
             )
@@ -89,7 +95,7 @@ def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_b
     elif kind in _HELD and hasattr(data, _HELD[kind]):
         meter.refuse_other(getattr(data, _HELD[kind]))
     elif not draws_batches:
-        if kind == "TFDatasetAdapter" and _repeats_first(getattr(data, "_dataset", None)):
+        if "Repeat" in chain[chain.index("Batch") if "Batch" in chain else len(chain) :]:
             raise ValueError(
                 "repeat() stands before batch(), so that a batch may hold records of two passes, and a record is in "
                 f"more batches than are counted: write batch().repeat(). If it draws as is counted, say {_WORD}"
@@ -103,15 +109,13 @@ def refuse_other_batches(meter: Meter, model: Foreign, data: Foreign, *, draws_b
             )
 
 
-def _repeats_first(data: Foreign) -> bool:
-    """Whether a pipeline of TensorFlow repeats its records before it makes batches of them."""
-    has_batches = False
+def _chain(data: Foreign) -> list[str]:
+    """What the steps of a pipeline of TensorFlow do, the last one first."""
+    found = []
     while data is not None:
         kind, data = type(data).__name__, getattr(data, "_input_dataset", None)
-        if "Repeat" in kind and has_batches:
-            return True
-        has_batches |= "Batch" in kind
-    return False
+        found.append(kind.strip("_").removesuffix("Dataset").removeprefix("Parallel").removeprefix("Padded"))
+    return found
 
 
 def refuse_batches_again(meter: Meter, model: Foreign, data: Foreign) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import secrets
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -16,6 +18,7 @@ from fastacct.loaders.seen import Seen
 _ANY: Final = Domain(0.0, math.inf)
 _PARTS: Final = ("batch_sampler", "sampler")
 KERAS: Final = "fit() of Keras"
+Table = dict[str, list[int]]
 _SIZES: Final = ("batch_size", "drop_last", "sample_rate", "steps", "num_samples", "replacement")
 
 
@@ -42,17 +45,50 @@ def whole(loader: object) -> list[object]:
     return found
 
 
-def go_on(meter: Foreign, state: Mapping[str, Foreign]) -> None:
-    """Load what a checkpoint kept, where it is more than a meter has: a process that goes back has released more.
+def named(others: object) -> tuple[str, Table]:
+    """A name that no other meter has, and what others have counted; TypeError where that is no table of counts."""
+    if not isinstance(others, dict) or not all(
+        isinstance(one, list) and len(one) == 2 and all(type(n) is int and n >= 0 for n in one)
+        for one in others.values()
+    ):
+        raise TypeError("meters are no table of counts")
+    return secrets.token_hex(8), others
 
-    What the meter has counted itself is added, if the checkpoint does not end where it does.
+
+def total(counts: Table) -> tuple[int, int]:
+    """Units and steps of all."""
+    units, steps = zip((0, 0), *counts.values(), strict=True)
+    return sum(units), sum(steps)
+
+
+def counts_of(meter: Foreign) -> Table:
+    """Units and steps of each meter that a count is of; a copy, or a process that was forked, has another name."""
+    name: str = meter._named[0]
+    others: Table = meter._named[1]
+    units, steps = total(others)
+    own = [meter._units - units, meter.steps - steps]
+    return others | ({f"{name}-{os.getpid()}-{id(meter)}": own} if any(own) else {})
+
+
+def is_new(meter: Foreign) -> bool:
+    """Whether nothing was counted, and nothing was before."""
+    return bool(meter.steps == 0 and meter._after is None)
+
+
+def go_on(meter: Foreign, state: Mapping[str, Foreign]) -> None:
+    """Load what a checkpoint kept, unless the meter has all of it: a process that goes back has released more.
+
+    Of each meter that has counted in either the larger count holds, and these are added up.  A pass that was open here
+    is left.
     """
-    loaded, now = meter._met[""], (meter._units, meter.steps)
-    if (state["units"], state["steps"]) >= now:
+    meter._in_pass = meter._left = None
+    meter._counts_in(state)
+    mine, theirs, none = counts_of(meter), state["meters"], (0, 0)
+    most = {name: [*map(max, mine.get(name, none), theirs.get(name, none))] for name in mine | theirs}
+    if most != mine or theirs == mine:
         meter.load_state_dict(state)
-        if (meter._units, meter.steps) > now:
-            meter._units += now[0] - loaded[0]
-            meter.steps += now[1] - loaded[1]
+        meter._named = named(most)
+        meter._units, meter.steps = total(most)
 
 
 def together(noise: float | Sequence[float]) -> float:

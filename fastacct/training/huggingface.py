@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastacct.core.extras import Foreign, import_extra
-from fastacct.training.given import go_on
+from fastacct.training.given import go_on, is_new
 from fastacct.training.meter import Meter
-from fastacct.training.optimizers import private_part, refuse_less_noise, warn_of_seed
-from fastacct.training.seeds import begin_of
+from fastacct.training.optimizers import private_part, refuse_less_noise, warn_of_seed, warn_of_trained
+from fastacct.training.seeds import begin_of, of_noise
 
 _callback: Foreign = import_extra("transformers.trainer_callback", "training")
 _NAME: Final = "MeterCallback"
@@ -23,9 +23,9 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
     """Records each step of the optimizer before it is taken, and ends the training where the next would exceed.
 
     **Guarantee.** That of `Meter`, where the Trainer's steps clip and add noise; this adds none.  Checkpoints keep the
-    meter.  A training that is resumed inside an epoch goes on with its order where that is sure, by Accelerate's
-    sampler with the same seed; else the epoch counts again.  Keep the data in the same order for that: it is not
-    compared.  A checkpoint with exactly as many steps as the meter is taken for its own.
+    meter; of another training, what it counted is added.  A training that is resumed inside an epoch goes on with it
+    where its rest comes in the same order: by Accelerate's sampler with the same seed, on data of which you say so.
+    Else the epoch counts again.
 
     Epsilon is in each log of the Trainer, and in every logger that hears it after `attach`.  A training that is resumed
     where no step is left ends without one.
@@ -36,12 +36,15 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
     adds_noise : bool
         Whether the steps clip and add the noise otherwise than by an optimizer that has a `noise_multiplier`, as those
         of Opacus do.  Other optimizers are refused without it.
+    same_data : bool
+        Whether a training that is resumed has the same records at the same places as before.  A fingerprint that
+        `datasets` keeps is compared, too.
     """
 
-    def __init__(self, meter: Meter, *, adds_noise: bool = False) -> None:
-        self.meter, self.adds_noise = meter, adds_noise
-        self._order: int | None = None
-        self._resumes = self._is_resumed = self._is_over = False
+    def __init__(self, meter: Meter, *, adds_noise: bool = False, same_data: bool = False) -> None:
+        self.meter, self.adds_noise, self.same_data = meter, adds_noise, same_data
+        self._order: list[str] | None = None
+        self._resumes = self._begins = self._is_resumed = self._is_over = False
 
     def attach(self, trainer: Foreign) -> None:
         """Put this before the callbacks that the trainer has, so that its loggers log epsilon."""
@@ -72,15 +75,14 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
                 raise ValueError("the checkpoint has no meter: give what was released already as after=")
             kept = kept["attributes"]
             go_on(self.meter, kept["meter"])
-        self.meter._draws_from(begin_of(kwargs.get("train_dataloader")))
-        same = kept is not None and kept["order"] is not None and kept["order"] == self._order
+        same = self.same_data and kept is not None and kept["order"] is not None and kept["order"] == self._order
         self._is_resumed, self._is_over = kept is not None, False
         self._resumes = same and self.meter.was_open and not args.ignore_data_skip
 
     def on_epoch_begin(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
         """Tell the meter of the pass."""
         self.meter.epoch(goes_on=self._resumes)
-        self._resumes = False
+        self._resumes, self._begins = False, True
 
     def on_pre_optimizer_step(self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign) -> None:
         """Record the step, or refuse it."""
@@ -90,6 +92,10 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
             optimizer.gradient_state._set_sync_gradients(False)  # Accelerate's optimizer takes no step then
             return
         refuse_less_noise(optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
+        if self._begins:
+            self.meter._draws_from(begin_of(kwargs.get("train_dataloader")), of_noise(private_part(optimizer)))
+            warn_of_trained(optimizer, self.meter, is_new=is_new(self.meter))
+            self._begins = False
         self.meter.step()
         self._is_resumed = False
 
@@ -112,7 +118,9 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
                 one["epsilon"] = self.meter.epsilon
 
 
-def _order(loader: Foreign) -> int | None:
-    """The seed of Accelerate's sampler, which fixes the order of each epoch; None for others."""
+def _order(loader: Foreign) -> list[str] | None:
+    """The seed of Accelerate's sampler, which fixes the order of each epoch, and what data tell; None for others."""
     sampler: Foreign = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
-    return int(sampler.initial_seed) if type(sampler).__name__ == "SeedableRandomSampler" else None
+    if type(sampler).__name__ != "SeedableRandomSampler":
+        return None
+    return [str(sampler.initial_seed), str(getattr(loader.dataset, "_fingerprint", ""))]

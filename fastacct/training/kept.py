@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from fastacct.core.files import atomic_output, locked, real_file, refuse_existing
 from fastacct.core.words import as_json
+from fastacct.training.given import total
 from fastacct.training.meter import Meter
 
 
@@ -29,7 +30,7 @@ def kept(meter: Meter, path: str | os.PathLike[str]) -> Iterator[None]:
     name = str(real)
     with locked(real):
         before = json.loads(real.read_text("utf-8")) if real.exists() else None
-        known = meter._met.get(name, meter._met[""])
+        known = meter._met.get(name, total(meter._named[1]))
         begun = known
         if before is not None and name not in meter._met and known != (0, 0):
             raise ValueError(

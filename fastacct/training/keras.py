@@ -19,6 +19,7 @@ from fastacct.training.fits import (
     steps_of,
     warn_of_key,
 )
+from fastacct.training.given import is_new
 from fastacct.training.kept import kept
 from fastacct.training.meter import Meter
 from fastacct.training.optimizers import refuse_less_noise
@@ -99,6 +100,11 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_begin(self, epoch: int, logs: Foreign = None) -> None:
         """Tell the meter of the pass."""
+        if epoch and is_new(self.meter):
+            raise ValueError(
+                f"this fit() begins with epoch {epoch}, and the meter has counted nothing: load the state or the file "
+                "of the epochs before, or give what was released already as after="
+            )
         self.meter.epoch()
         if not self._is_checked:  # after all callbacks that restore weights
             self._private = steps_of(self.model)

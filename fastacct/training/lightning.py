@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastacct.core.extras import Foreign, import_extra
-from fastacct.training.given import go_on
+from fastacct.training.given import go_on, is_new
 from fastacct.training.meter import Meter
-from fastacct.training.optimizers import refuse_less_noise, up_to_32_bits, warn_of_seed
-from fastacct.training.seeds import begin_of
+from fastacct.training.optimizers import private_part, refuse_less_noise, up_to_32_bits, warn_of_seed, warn_of_trained
+from fastacct.training.seeds import begin_of, of_noise
 
 pytorch: Foreign = import_extra("lightning.pytorch", "training")
 
@@ -35,14 +35,16 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         self.meter, self.adds_noise = meter, adds_noise
         self._batches = 0
         self._seen: object = None
-        self._is_resumed = False
+        self._is_resumed = self._begins = False
 
     def on_train_start(self, trainer: Foreign, pl_module: Foreign) -> None:
         """Refuse other batches, and another number of them a step, than the meter counts."""
-        self._batches = 0  # of a fit that was broken off
+        self._batches, self._begins = 0, True  # of a fit that was broken off
         if trainer.accumulate_grad_batches != self.meter.accumulate:
             batches = trainer.accumulate_grad_batches
             raise ValueError(f"the trainer accumulates {batches} batches a step: Meter(accumulate={batches})")
+        if trainer.global_step and is_new(self.meter):
+            raise ValueError("the checkpoint has no meter: give what was released already as after=")
         self._look(trainer)
         for optimizer in trainer.optimizers:
             refuse_less_noise(optimizer, self.meter.least_noise, adds_noise=self.adds_noise)
@@ -55,12 +57,12 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         if trainer.train_dataloader is not self._seen:
             self._look(trainer)
         self.meter.epoch()
+        self._begins = True
 
     def _look(self, trainer: Foreign) -> None:
         """Refuse other batches than the meter counts."""
         self._seen = trainer.train_dataloader
         self.meter.refuse_other(self._seen)
-        self.meter._draws_from(begin_of(self._seen))
 
     def on_train_batch_start(self, trainer: Foreign, pl_module: Foreign, *given: Foreign, **named: Foreign) -> None:
         """Count the batch."""
@@ -77,6 +79,10 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
                 f"Meter(accumulate={self._batches}) for a number that stays the same"
             )
         self._batches = 0
+        if self._begins:
+            self.meter._draws_from(begin_of(self._seen), of_noise(private_part(optimizer)))
+            warn_of_trained(optimizer, self.meter, is_new=is_new(self.meter))
+            self._begins = False
         if self.meter.waits:  # resumed inside an epoch
             self.meter.epoch()
         self.meter.step()

@@ -21,7 +21,7 @@ from fastacct.loaders.objects import accumulated, seen
 from fastacct.loaders.seen import Seen, UnknownLoaderError
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.training.given import of_keywords, refuse_other_draws, together, whole
+from fastacct.training.given import counts_of, named, of_keywords, refuse_other_draws, together, total, whole
 from fastacct.training.seeds import Begin, Seeds, begin_of, drawn_by
 
 _VERSION: Final = 1  # of the state
@@ -157,8 +157,8 @@ class Meter:
         """Steps of the pass or cycle that was begun; None where none was, or it is not known whether it goes on."""
         self._left: int | None = None
         """The same of a pass that was open when the state was saved."""
-        self._met = {"": (0, 0)}
-        """Units and steps of files when this meter met them; "": of the state that was loaded."""
+        self._named = named({})
+        self._met: dict[str, tuple[int, int]] = {}  # units and steps of files when this meter met them
         self._seeds = Seeds()
         self._uses_all = False
         self._epsilon_of(1)  # refused here, if at all
@@ -306,15 +306,16 @@ class Meter:
         if mine.is_pass and given.length not in (0, mine.length):
             raise ValueError(f"this loader has {given.length} steps a pass, and the meter counts {mine.length}")
 
-    def _draws_from(self, begin: Begin | None) -> None:
-        """Note what samples begin with, or refuse it."""
-        self._seeds.refuse_again(begin, is_counted=self.steps > 0, is_after=self._after is not None)
+    def _draws_from(self, *begins: Begin | None) -> None:
+        """Note what samples and noise begin with, or refuse it."""
+        for one in begins:
+            self._seeds.refuse_again(one, is_counted=self.steps > 0, is_after=self._after is not None)
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept in a checkpoint: plain numbers and words, for JSON too."""
-        open_pass = self._in_pass if self._in_pass is not None else self._left
-        counts = (self.steps, self._units, open_pass if open_pass else 0)
+        counts = (self.steps, self._units, (self._left if self._in_pass is None else self._in_pass) or 0)
         found = {"version": _VERSION, "run": self._words(), **dict(zip(_COUNTS, counts, strict=True))}
+        found["meters"] = counts_of(self)
         return found | ({"seeds": sorted(marks)} if (marks := self._seeds.marks | self._seeds.theirs) else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -326,7 +327,7 @@ class Meter:
             The state of another run, or a damaged one.  Nothing has changed then.
         """
         steps, units, in_pass = self._counts_in(state)
-        self.steps, self._units, self._met = steps, units, {"": (units, steps)}
+        self.steps, self._units, self._named, self._met = steps, units, named(state["meters"]), {}
         self._seeds.marks |= {*state.get("seeds", [])}
         self._in_pass, self._left = None, in_pass if 0 < in_pass < self._size else None
 
@@ -342,10 +343,11 @@ class Meter:
         try:
             steps, units, in_pass = (int(as_number(name, state[name], _STATE)) for name in _COUNTS)
             Seeds(state.get("seeds", []))
+            own = total(named(state["meters"])[1])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: {error}") from error
         size = self._size
-        if not (-(-steps // size) <= units <= steps and in_pass <= min(steps, size)):
+        if own != (units, steps) or not (-(-steps // size) <= units <= steps and in_pass <= min(steps, size)):
             raise ValueError("the state is damaged: its counts do not fit together")
         return steps, units, in_pass
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from fastacct.core.extras import Foreign
 from fastacct.core.inputs import Domain, as_number
 from fastacct.ledger.accountant import BudgetExceededError
-from fastacct.training.optimizers import refuse_replaced, warn_of_seed
-from fastacct.training.seeds import Seeds, of_generator
+from fastacct.training.optimizers import refuse_replaced, warn_of_seed, warn_of_trained
+from fastacct.training.seeds import Begin, Seeds, of_generator, of_noise
 
 
 class Guard:
@@ -54,9 +54,15 @@ class Guard:
         self.delta, self.stop_at = as_number("delta", delta), as_number("stop_at", stop_at, Domain(0.0, math.inf))
         self._engine, self._log, self._record = engine, log, optimizer.step_hook
         self._sampler, self._is_closed = _drawn_by(optimizer.step_hook), False
-        self.epsilon = float(engine.get_epsilon(self.delta))
-        """Epsilon of what was released."""
+        self._begins, self._known = True, ([*engine.accountant.history], float(engine.get_epsilon(self.delta)))
         optimizer.attach_step_hook(self._step)
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon of what was released, also by other optimizers of the engine, and of a checkpoint that it loaded."""
+        if self._known[0] != self._engine.accountant.history:
+            self._known = [*self._engine.accountant.history], float(self._engine.get_epsilon(self.delta))
+        return self._known[1]
 
     def _step(self, optimizer: Foreign) -> None:
         """Let the accountant record the step; take it back where it would exceed, and refuse all others."""
@@ -64,14 +70,16 @@ class Guard:
             raise BudgetExceededError(f"the training ended at stop_at = {self.stop_at!r}; nothing was recorded")
         refuse_replaced(optimizer)
         accountant = self._engine.accountant
-        self._refuse_again(accountant)
+        if self._begins:
+            warn_of_trained(optimizer, accountant, is_new=not accountant.history)
+        self._refuse_again(accountant, of_noise(optimizer))
         before = [*accountant.history]
         try:
             self._record(optimizer)
         except ValueError:
-            self.epsilon = math.inf
+            self._known = [*accountant.history], math.inf
             raise
-        after = float(self._engine.get_epsilon(self.delta))
+        after = self.epsilon
         if not after <= self.stop_at:
             accountant.history[:] = before
             self._is_closed = True
@@ -79,19 +87,21 @@ class Guard:
             raise BudgetExceededError(
                 f"{what} would spend epsilon {after:.6g}, above stop_at = {self.stop_at!r}; nothing was recorded"
             )
-        self.epsilon = after
         if self._log is not None:
             self._log(after)
 
-    def _refuse_again(self, accountant: Foreign) -> None:
-        """ValueError where a pass that was begun since the last step is drawn from what was counted already."""
-        begun: list[str] = getattr(self._sampler, "marks", [])
+    def _refuse_again(self, accountant: Foreign, noise: Begin | None) -> None:
+        """ValueError where a pass that was begun since the last step, or its noise, was drawn and counted already."""
+        begun: list[tuple[Foreign, ...]] = getattr(self._sampler, "marks", [])
         told = getattr(self._sampler, "told", 0)
         seeds = Seeds()
         seeds.marks = accountant.seeds
-        for mark in begun[told:] or begun[:]:  # after an error those that came since, if any
+        for one in begun[told:] or begun[:]:  # after an error those that came since, if any
             self._sampler.told = len(begun)
-            seeds.refuse_again(of_generator(mark), is_counted=bool(accountant.history), is_after=False)
+            seeds.refuse_again(of_generator(*one), is_counted=bool(accountant.history), is_after=False)
+        if begun or self._begins:
+            seeds.refuse_again(noise, is_counted=bool(accountant.history), is_after=False)
+            self._begins = False
         if begun:
             self._sampler.marks, self._sampler.told = [], 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+import weakref
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,6 +12,8 @@ import numpy as np
 
 from fastacct.core.extras import Foreign
 
+_TRAINED: Final[dict[int, tuple[Foreign, object]]] = {}
+"""Who counts the steps on a model, by the id of its first parameter, which is held weakly: tensors are no keys."""
 _OWN: Final = ("add_noise", "pre_step", "clip_and_accumulate")  # of Opacus
 _UNSEEDED: Final = 67280421310721
 """What a torch.Generator has that nobody seeded; that of PyTorch itself is drawn anew."""
@@ -40,6 +43,10 @@ def refuse_less_noise(optimizer: Foreign, noise_multiplier: float, *, adds_noise
             "expected_batch_size=...): docs/howto/training.md. If your steps clip and add the noise elsewhere, say so: "
             "MeterCallback(meter, adds_noise=True)"
         )
+    if getattr(own, "_is_last_step_skipped", False) or any(getattr(own, "_step_skip_queue", ())):
+        raise ValueError(
+            "signal_skip_step adds batches up, and a meter counts each: add them up by the trainer, Meter(accumulate=)"
+        )
     refuse_less(own, noise_multiplier, "optimizer")
     refuse_replaced(own)
 
@@ -52,7 +59,12 @@ def refuse_less(own: Foreign, noise_multiplier: float, what: str) -> None:
 
 
 def refuse_replaced(optimizer: Foreign) -> None:
-    """ValueError where methods of an optimizer of Opacus that clip and add noise were replaced."""
+    """ValueError for an optimizer of Opacus whose methods that clip and add noise were replaced, or that tells more."""
+    if hasattr(optimizer, "unclipped_num_std"):
+        raise ValueError(
+            "the optimizer counts the gradients that it does not clip, and moves its clipping norm by that: this is a "
+            'release of its own, and nothing is proved of it: take a fixed clipping norm, clipping="flat"'
+        )
     if type(optimizer).__module__.startswith("opacus.") and (name := replaced(optimizer, "opacus.", _OWN)):
         raise ValueError(f"{name} of the optimizer was replaced: nothing is known of its noise")
 
@@ -80,6 +92,21 @@ def warn_of_seed(optimizer: Foreign) -> None:
             "DPOptimizer(..., generator=secret), or make_private(..., noise_generator=secret)",
             stacklevel=4,
         )
+
+
+def warn_of_trained(optimizer: Foreign, by: object, *, is_new: bool) -> None:
+    """Warn where another count has steps on what an optimizer moves, and this one begins at none: a cell run twice."""
+    first = next((one for group in getattr(optimizer, "param_groups", ()) for one in group["params"]), None)
+    if first is None:
+        return
+    held, before = _TRAINED.get(id(first), (None, by))
+    if is_new and held is not None and held() is first and before is not by:
+        warnings.warn(
+            "this model was trained under another meter, and this one begins at 0: what is logged is not the epsilon "
+            "of the model. Make the model anew, go on with that meter, or give what was released already as after=",
+            stacklevel=4,
+        )
+    _TRAINED[id(first)] = weakref.ref(first), by
 
 
 def up_to_32_bits(number: float) -> float:

@@ -19,6 +19,8 @@ _HERE: Final[set[str]] = set()
 """Marks of what any meter of this process has drawn from."""
 _BEGUN: Final[MutableMapping[object, Begin]] = weakref.WeakKeyDictionary()
 """What iterators that meters have gone through began with."""
+_MET: Final[dict[tuple[int, str], object]] = {}
+"""Generators that meters of this process have met, by their ids and seeds; kept, so that no id comes twice."""
 
 
 class Begin(NamedTuple):
@@ -26,27 +28,48 @@ class Begin(NamedTuple):
 
     of: str
     mark: str
+    """Of the state."""
+    origin: str
+    """Of the seed, which stays the same while numbers are drawn."""
     cure: str
+    generator: object = None
     seed: int | None = None
     """Of a generator of PyTorch its loader tells."""
     iterator: object = None
     goes_on: bool = False
+    what: str = "batches"
 
 
 def _mark(state: bytes) -> str:
     return hashlib.sha256(state).hexdigest()[:32]
 
 
-def of_generator(mark: str) -> Begin:
-    """Samples of PyTorch, by a mark of the state that their generator had."""
-    return Begin("the loader's generator", mark, "seed it anew, secret = torch.Generator(); secret.seed()")
+def of_generator(generator: object, state: Foreign, seed: int) -> Begin:
+    """Samples of PyTorch, by the state and the seed that their generator had."""
+    marks = _mark(state.numpy().tobytes()), _mark(b"%d" % seed)
+    return Begin("the loader's generator", *marks, "seed it anew, secret = torch.Generator(); secret.seed()", generator)
+
+
+def of_noise(optimizer: Foreign) -> Begin | None:
+    """Noise from a generator that an optimizer has for itself; None of others, and of the system's."""
+    drawn: Foreign = getattr(optimizer, "generator", None)
+    try:
+        state, seed = drawn.get_state().numpy().tobytes(), drawn.initial_seed()
+    except (AttributeError, RuntimeError):
+        return None
+    cure = "give it one with a new seed, secret = torch.Generator(device); secret.seed()"
+    marks = _mark(b"noise" + state), _mark(b"noise %d" % seed)
+    return Begin("the optimizer's generator", *marks, cure, drawn, what="noise")
 
 
 def of_numpy(of: str, seed: Foreign, cure: str) -> Begin:
     """What numpy's default_rng(seed) begins with."""
     state = np.random.default_rng(seed).bit_generator
-    given = getattr(getattr(state, "seed_seq", None), "entropy", None)
-    return Begin(of, _mark(repr(state.state).encode()), cure, given if isinstance(given, int) else None)
+    sequence: Foreign = getattr(state, "seed_seq", None)
+    given, key = getattr(sequence, "entropy", None), getattr(sequence, "spawn_key", ())
+    mark = _mark(repr(state.state).encode())
+    origin = mark if given is None else _mark(repr((given, key)).encode())
+    return Begin(of, mark, origin, cure, state, given if isinstance(given, int) else None)
 
 
 def _of_jax(batches: object) -> Mapping[str, Foreign]:
@@ -108,10 +131,9 @@ def of_sampler(sampler: Foreign) -> Begin | None:
             return None
     drawn: Foreign = getattr(sampler, "generator", None) or sys.modules["torch"].default_generator
     try:
-        state = drawn.get_state().numpy().tobytes()
+        return of_generator(drawn, drawn.get_state(), drawn.initial_seed())
     except RuntimeError:  # of the system, as Opacus' secure_mode has it
         return None
-    return of_generator(_mark(state))
 
 
 class Seeds:
@@ -128,20 +150,24 @@ class Seeds:
         """ValueError where samples are known, or were counted already; None begins with a new seed.
 
         A seed that somebody may know is warned of.  Of another meter, whose releases this one is after, seeds are known
-        in this process alone.
+        in this process alone.  A generator that was met before goes on; another one of its seed may draw again what it
+        drew, wherever it stands.
         """
         if begin is None:
             return
-        mark = begin.mark
+        marks = {begin.mark, begin.origin}
         if begin.goes_on:  # with batches that nobody has counted
-            self.marks.add(mark)
+            self.marks |= marks
             return
-        if mark in self.theirs or (is_counted and mark in self.marks) or (is_after and mark in _HERE):
+        again = {begin.mark} if (id(begin.generator), begin.origin) in _MET else marks
+        if again & self.theirs or (is_counted and again & self.marks) or (is_after and again & _HERE):
             raise ValueError(
-                f"{begin.of} draws the same batches again, from a seed that was counted already: {begin.cure}"
+                f"{begin.of} draws the same {begin.what} again, from a seed that was counted already: {begin.cure}"
             )
         refuse_known(Seen(begin.of, "jax_privacy", {}, {}, 0, notes=of_seed(begin.seed)))
-        self.marks.add(mark)
-        _HERE.add(mark)
+        self.marks |= marks
+        _HERE.update(marks)
+        if begin.generator is not None:
+            _MET[id(begin.generator), begin.origin] = begin.generator
         if begin.iterator is not None:
             _BEGUN[begin.iterator] = begin._replace(iterator=None)

@@ -1,5 +1,8 @@
 """What a meter is given beside what it counts: cycles."""
 
+import copy
+import json
+import pickle
 import sys
 from types import ModuleType
 
@@ -42,8 +45,8 @@ def test_samples_of_another_shape_are_refused():
         refuse_other_draws(of_keywords(bins | {"bins": "persistent"}), of_keywords(bins))
 
 
-def test_a_checkpoint_of_more_is_added_to_what_a_meter_counted_itself():
-    """Of another day's 30 steps and of 20 of one's own 30 were left."""
+def test_checkpoints_of_other_trainings_are_added():
+    """Of another day's 30 steps and of 20 of one's own 30 were left; of 30 and 30, and of 20 and 30, too."""
 
     def made(steps):
         meter = Meter(noise_multiplier=1.0, delta=1e-4, sample_rate=0.1)
@@ -51,14 +54,56 @@ def test_a_checkpoint_of_more_is_added_to_what_a_meter_counted_itself():
             meter.step(steps)
         return meter
 
-    for own, kept, steps in ((0, 30, 30), (20, 30, 50), (30, 30, 30), (30, 20, 30)):
-        meter = made(own)
-        go_on(meter, made(kept).state_dict())
-        assert (meter.steps, meter._units) == (steps, steps)
-    meter = made(0)
-    meter.load_state_dict(made(10).state_dict())
-    go_on(meter, made(30).state_dict())
-    assert meter.steps == 30
+    for own, kept in ((0, 30), (20, 30), (30, 30), (30, 20), (30, 0)):
+        meter, state = made(own), json.loads(json.dumps(made(kept).state_dict()))
+        for _ in range(2):  # the second time it has all of it
+            go_on(meter, state)
+            assert meter.steps == meter._units == own + kept
+        meter.step(5)
+        go_on(meter, state)
+        assert meter.steps == own + kept + 5
+
+
+def test_checkpoints_of_one_training_are_not_added():
+    first = Meter(noise_multiplier=1.0, delta=1e-4, sample_rate=0.1)
+    states = []
+    for _ in range(3):
+        first.step(10)
+        states.append(first.state_dict())
+    again = Meter(noise_multiplier=1.0, delta=1e-4, sample_rate=0.1)
+    for state, steps in ((states[1], 20), (states[0], 20), (states[2], 30), (states[2], 30)):
+        go_on(again, state)
+        assert again.steps == steps
+    again.step(5)
+    go_on(first, again.state_dict())  # 30 of them are its own
+    assert first.steps == 35
+    go_on(again, states[1])
+    assert again.steps == 35
+    again.load_state_dict(states[1])  # what came after is lost, and counts as another's from here on
+    again.step(3)
+    go_on(first, again.state_dict())
+    assert first.steps == 38
+
+
+def test_a_pass_that_is_open_is_left_where_a_training_goes_back():
+    """Its rest comes in a new order: 6.573 where 8.385 is the truth."""
+    meter = Meter(noise_multiplier=1.0, delta=1e-4, records=40, batch_size=4, sampling="shuffled", neighbors="zero_out")
+    meter.epoch()
+    meter.step(4)
+    state = meter.state_dict()
+    meter.step()
+    go_on(meter, state)
+    assert (meter.steps, meter.waits, meter.was_open) == (5, True, False)
+
+
+def test_a_copy_of_a_meter_counts_for_itself():
+    meter = Meter(noise_multiplier=1.0, delta=1e-4, sample_rate=0.1)
+    for made in (copy.copy(meter), copy.deepcopy(meter), pickle.loads(pickle.dumps(meter))):
+        before = meter.steps
+        meter.step(10)
+        made.step(10 + before)
+        go_on(meter, made.state_dict())
+        assert meter.steps == 2 * (10 + before)
 
 
 def grain(patch, kind, **fields):

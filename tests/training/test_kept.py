@@ -27,6 +27,10 @@ def said(path):
     return found["steps"], found["units"]
 
 
+def counts(steps, units):
+    return {"steps": steps, "units": units, "meters": {"another": [units, steps]}}
+
+
 def begin_pass(meter, path):
     meter.epoch()
     with kept(meter, path):
@@ -65,7 +69,7 @@ def test_jobs_that_begin_at_a_time_with_one_seed_are_refused(path):
         second.step()
     with kept(first, path):
         first.step()
-    assert len(json.loads(path.read_text())["seeds"]) == 2
+    assert len(json.loads(path.read_text())["seeds"]) == 4
     assert said(path) == (2, 2)
 
 
@@ -100,7 +104,7 @@ def test_the_file_never_says_less(path):
         ((13, 5), (13, 5)),
         ((14, 5), (14, 5)),
     ):
-        path.write_text(json.dumps(state | {"steps": file[0], "units": file[1]}))
+        path.write_text(json.dumps(state | counts(*file)))
         with kept(meter, path):
             pass
         assert said(path) == sum == (meter.steps, meter._units)
@@ -110,7 +114,7 @@ def test_a_state_that_was_loaded_and_a_file_of_others_are_not_taken_for_one(path
     """Two notebooks of 4 and 5 passes went on with one file: 6 passes, and 11 were taken."""
     for passes in (4, 5):
         meter = Meter(**RUN, **PASSES)
-        meter.load_state_dict(meter.state_dict() | {"steps": 10 * passes, "units": passes})
+        meter.load_state_dict(meter.state_dict() | counts(10 * passes, passes))
         if passes == 4:
             begin_pass(meter, path)
             assert said(path) == (41, 5)

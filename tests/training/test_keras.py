@@ -203,3 +203,14 @@ def test_a_training_that_goes_on_where_no_step_is_left_ends_without_one(tmp_path
     assert all((one == other).all() for one, other in zip(before, again.get_weights(), strict=True))
     fit(again, counting(Meter(**RUN, **BATCHES)), epochs=1)
     assert any((one != other).any() for one, other in zip(before, again.get_weights(), strict=True))
+
+
+def test_a_fit_that_begins_with_a_later_epoch_needs_what_was_counted():
+    """Two passes after five that nobody counted: 1.144 where 2.344 is the truth."""
+    rows, made = np.zeros((RECORDS, 3)), model()
+    given = {"batch_size": BATCH, "epochs": 7, "initial_epoch": 5, "verbose": 0}
+    with pytest.raises(ValueError, match=r"begins with epoch 5, and the meter has counted nothing.*after="):
+        made.fit(rows, rows[:, :1], **given, callbacks=[counting(Meter(**RUN))])
+    meter = Meter(**RUN, after=fa.Gaussian(3.0) * 5)
+    made.fit(rows, rows[:, :1], **given, callbacks=[counting(meter)])
+    assert meter.steps == 20

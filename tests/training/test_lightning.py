@@ -302,3 +302,38 @@ def test_a_training_that_is_resumed_where_no_step_is_left_ends_without_one(tmp_p
 def test_a_trainer_before_fit_has_no_loader_yet(tmp_path):
     with pytest.raises(ValueError, match=r"known of lightning\..*: a Trainer of Lightning has a loader from"):
         fa.loader_guide(trainer(tmp_path))
+
+
+def test_a_checkpoint_without_a_meter_is_refused(tmp_path):
+    data = loader()
+    trainer(tmp_path, max_epochs=1, enable_checkpointing=True).fit(Module(), data)
+    (kept,) = tmp_path.rglob("*.ckpt")
+    meter = Meter(data, **RUN)
+    with pytest.raises(ValueError, match="the checkpoint has no meter"):
+        trainer(tmp_path, counting(meter)).fit(Module(), data, ckpt_path=kept, weights_only=False)
+    after = Meter(data, **RUN, after=fa.Gaussian(3.0))
+    trainer(tmp_path, counting(after)).fit(Module(), data, ckpt_path=kept, weights_only=False)
+    assert after.steps == 20
+
+
+@pytest.mark.parametrize("of", ["batches", "noise"])
+def test_a_generator_that_is_seeded_anew_in_each_epoch_is_refused(tmp_path, of):
+    """Five epochs of ten batches, each five times: 5.148 where 15.508 is the truth."""
+    data_loader = pytest.importorskip("opacus.data_loader", reason="Opacus is not installed")
+    secret = torch.Generator()
+    seed = secret.seed()
+
+    class Again(Private):
+        def on_train_epoch_start(self):
+            (secret if of == "batches" else self.noise).manual_seed(seed)
+
+        def configure_optimizers(self):
+            made = super().configure_optimizers()
+            self.noise = made.generator
+            return made
+
+    made = data_loader.DPDataLoader.from_data_loader(loader(), generator=secret)
+    meter = Meter(made, noise_multiplier=3.0, delta=1e-4)
+    with pytest.raises(ValueError, match=f"generator draws the same {of} again"):
+        trainer(tmp_path, MeterCallback(meter)).fit(Again(), made)
+    assert meter.steps == (20 if of == "batches" else 10)  # the first epoch begins one number later

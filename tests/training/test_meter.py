@@ -217,6 +217,11 @@ def test_states_of_others_and_damaged_ones_change_nothing():
         {"in_pass": 8},
         {"version": 2},
         {"steps": None},
+        {"meters": {}},
+        {"meters": {"a": [1, 2]}},
+        {"meters": {"a": [1, 3, 0]}},
+        {"meters": {"a": (1, 3)}},
+        {"meters": {"a": [2, 3], "b": [-1, 0]}},
     ]
     for change in damage:
         other = Meter(**SHUFFLED)

@@ -22,6 +22,16 @@ def test_less_noise_than_is_counted_is_refused_wherever_trainers_wrap_it():
         refuse_less_noise(own, 1.0)
 
 
+def test_an_optimizer_that_adds_batches_up_or_tells_its_norms_is_refused():
+    """Eight steps of five Poisson samples were counted as forty: 4.688 where 16.297 is the truth."""
+    for skips in ({"_step_skip_queue": [False, True]}, {"_is_last_step_skipped": True}):
+        with pytest.raises(ValueError, match=r"signal_skip_step adds batches up.*Meter\(accumulate=\)"):
+            refuse_less_noise(SimpleNamespace(noise_multiplier=1.0, **skips), 1.0)
+    refuse_less_noise(SimpleNamespace(noise_multiplier=1.0, _step_skip_queue=[], _is_last_step_skipped=False), 1.0)
+    with pytest.raises(ValueError, match=r'a release of its own.*clipping="flat"'):
+        refuse_less_noise(SimpleNamespace(noise_multiplier=1.0, unclipped_num_std=2.0), 1.0)
+
+
 def test_an_optimizer_that_adds_no_noise_is_refused_unless_the_noise_is_said_to_be_elsewhere():
     assert private_part(SimpleNamespace()) is None
     for one in (SimpleNamespace(), SimpleNamespace(optimizer=SimpleNamespace()), None):

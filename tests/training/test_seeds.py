@@ -80,6 +80,44 @@ def test_a_generator_that_goes_on_draws_other_batches():
     assert mine.steps == 10
 
 
+def test_an_old_seed_from_which_something_else_was_drawn_before_is_refused():
+    """Its state is another one, and most batches are the same."""
+    seed, mine = fresh(), meter()
+    rng = np.random.default_rng(seed)
+    few(mine, rng)
+    again = np.random.default_rng(seed)
+    again.random(3)
+    with pytest.raises(ValueError, match=AGAIN):
+        few(mine, again)
+    few(mine, rng)  # goes on
+    few(mine, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,))))  # independent
+    assert mine.steps == 15
+
+
+def test_an_old_seed_of_pytorch_from_which_something_else_was_drawn_before_is_refused():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    data_loader = pytest.importorskip("opacus.data_loader", reason="Opacus is not installed")
+    data, secret = torch.utils.data.TensorDataset(torch.zeros(40, 1)), torch.Generator()
+
+    def made(generator):
+        plain = torch.utils.data.DataLoader(data, batch_size=4, generator=generator)
+        return data_loader.DPDataLoader.from_data_loader(plain, generator=generator)
+
+    seed, first = secret.seed(), made(secret)
+    mine = Meter(first, **RUN)
+    assert len(list(mine.batches(first)) + list(mine.batches(first))) == 20
+    for shift in (0, 1):
+        other = made(torch.Generator().manual_seed(seed + shift))
+        next(iter(other))
+        if shift:
+            next(mine.batches(other))
+        else:
+            with pytest.raises(ValueError, match="the loader's generator draws the same batches again"):
+                next(mine.batches(other))
+    next(mine.batches(first))
+    assert mine.steps == 22
+
+
 def test_an_iterator_that_was_begun_before_is_refused():
     seed, mine = fresh(), meter()
     few(mine, seed)
@@ -106,7 +144,7 @@ def test_an_iterator_is_gone_through_in_parts():
     assert parts == [list(one) for one in batch_iterator(100, seed)]
     assert (mine.steps, other.steps) == (6, 4)
     for counted in (mine, other):
-        assert len(counted.state_dict()["seeds"]) == 1
+        assert len(counted.state_dict()["seeds"]) == 2
         with pytest.raises(ValueError, match=AGAIN):
             few(counted, seed)
     still = weakref.ref(whole)
@@ -117,7 +155,7 @@ def test_an_iterator_is_gone_through_in_parts():
 
 def test_an_iterator_of_a_loader_is_refused_where_its_samples_have_a_seed():
     sampler = type("UniformWithReplacementSampler", (), {"__module__": "opacus.utils.uniform_sampler"})()
-    sampler.generator = SimpleNamespace(get_state=lambda: np.zeros(2).view(Bytes))
+    sampler.generator = SimpleNamespace(get_state=lambda: np.zeros(2).view(Bytes), initial_seed=int)
     batches = type("Iterator", (), {"__iter__": lambda self: self, "__next__": lambda self: [0], "_sampler_iter": None})
     mine, begun = meter(), batches()
     next(mine.batches(begun))
@@ -192,7 +230,7 @@ def test_marks_that_are_damaged_are_refused():
     mine = meter()
     few(mine, fresh())
     state = mine.state_dict()
-    assert len(state["seeds"]) == 1
+    assert len(state["seeds"]) == 2
     for seeds in ("a", [1], {"a": 1}, None):
         with pytest.raises(ValueError, match="seeds are no list of words"):
             meter().load_state_dict(state | {"seeds": seeds})
