@@ -26,7 +26,7 @@ class Section(NamedTuple):
 def _proved(share: float, where: str) -> str:
     """What is promised, at most, where an assumption does not hold."""
     if share > WEAK:
-        return f"{where}, next to nothing is promised: {percent(share)} of the used records may be {ATTACK}."
+        return f"{where}, next to nothing is promised: up to {percent(share)} of the used records may be {ATTACK}."
     return f"{where}, up to {percent(share)} of the used records may be {ATTACK}."
 
 
@@ -81,7 +81,7 @@ def assumed(n: Numbers) -> Section:
     settings = "Settings (noise, batches, length, δ) were fixed without a look at the data."
     rows.append((settings, "What their choice gives away is not counted."))
     if n["neighbors"] in ("replace_one", "zero_out"):
-        more = "Records that are added or removed are not protected."
+        more = "The guarantee compares data sets of one size: it does not hide how many records there are."
         rows.append(("The number of records is public.", more))
     elif n["run"].get("sampling") in ONE_SIZE and "records" in n["run"]:
         larger = f"The larger of the two data sets has {float(n['run']['records']):,.0f} records."

@@ -69,7 +69,8 @@ def void(n: Numbers) -> str:
 def _at_least(n: Numbers) -> str:
     """Where an interval is wide, that the verdict is about its upper end."""
     is_wide = n["status"] != "TIGHT" and 0.0 < n["epsilon_lower"] < n["epsilon"]
-    return f" That is what is proved at most; the smallest ε that is true is {is_between(n)}." if is_wide else ""
+    below = "How far below it the best attack stays is not known: the true ε is"
+    return f" That is an upper bound. {below} {is_between(n)}." if is_wide else ""
 
 
 def _confidence(n: Numbers) -> str:
@@ -121,7 +122,7 @@ def is_between(n: Numbers) -> str:
     if n["epsilon"] == low:
         return at_most(low) if low == 0.0 else f"{at_most(low)} (rounded up)"
     if n["status"] == "TIGHT":
-        return f"{at_most(n['epsilon'])} (rounded up; both proved ends agree to a millionth)"
+        return f"{at_most(n['epsilon'])} (rounded up; the two proved bounds agree to a millionth)"
     if low == 0.0 < n["epsilon"]:
         return f"at most {at_most(n['epsilon'])}; how far below it is not known"
     below = f"{math.floor(low):,}" if 1000.0 <= low < 1e6 else three_down(low)
@@ -201,7 +202,7 @@ def _again(n: Numbers) -> Iterator[str]:
         return
     if n["has_certificate"]:
         made = "from whoever vouches for this report, or by fastacct certify ... --write run.json"
-        checked = "fastacct/certificate/checker.py on it, which needs Python and python-flint alone"
+        checked = "fastacct/certificate/checker.py on it; it needs the files beside it, Python and python-flint alone"
         yield f"To check it without this library: get a certificate ({made}), and run {checked}: {page}."
     else:
         yield f"No certificate can be made of this job, and its number rests on this library alone: {page}."
@@ -243,7 +244,10 @@ def _plain_words(n: Numbers) -> Iterator[str]:
     else:
         yield f"Someone who sees {_RELEASED[n['is_run']]} may recognize every record that was used."
     if (replaced := n["what_if"].get(REPLACED)) and replaced[1] > WEAK:
-        yield "Of someone who knows that a record has one of two values, and asks which, next to nothing is proved."
+        yield (
+            "Against someone who knows that a record has one of two values and wants to know which, next to nothing "
+            "is promised."
+        )
     elif replaced:
         yield (
             "Or someone knows that a record has one of two values, A or B. If they wrongly say A of 1 of 100 records "
@@ -308,7 +312,10 @@ def _protected(n: Numbers) -> Iterator[str]:
         yield "It protects each record, also the most unusual one."
     sees = "sees what the job releases (of a training: the model after every step)"
     if void(n):
-        yield f"The numbers are of an attacker who {sees}, knows all other records, and computes as long as it takes."
+        yield (
+            f"The numbers bound what an attacker reaches who {sees}, knows all other records, and computes without "
+            "limit."
+        )
     else:
         yield f"It protects from anyone who {sees}, even if they know all other records, and however long they compute."
     if n["is_run"]:
@@ -326,9 +333,12 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
         told = f"ε ≤ {known['epsilon']} at δ = {known['delta']}"
         yield f"A program of less than 500 lines proves it in ball arithmetic, without this library's engine: {told}."
         yield f"Ask its author for the certificate, a JSON file (SHA-256 {known['sha256']})."
-        yield "Check it with fastacct verify FILE, or fastacct/certificate/checker.py, which needs python-flint alone."
+        yield (
+            "Check it with fastacct verify FILE, or fastacct/certificate/checker.py, which needs python-flint and the "
+            "files beside it alone."
+        )
         if n["run"].get("sampling") == "shuffled":
-            yield "It lists an epoch as one release of all records: in whatever order they come, no more is told."
+            yield "It counts an epoch as one Gaussian release of all records: an upper bound for any order of them."
     if found := n.get("audit"):
         shown = f"shown by an audit: at least {three_down(found['shown'])} ({_confidence(n)})"
         end = f"the guarantee is {'' if found['refuted'] else 'not '}refuted"
@@ -363,7 +373,7 @@ def _in_terms_of_nist(n: Numbers) -> Section:
         ("privacy parameters", f"{told}, δ = {power(n['delta'])} ({kind} differential privacy)"),
         (
             "unit of privacy",
-            f"one {unit_of(n)}; groups of records: {'in the table above' if n['groups'] else 'no number is given'}",
+            f"one {unit_of(n)}; groups of records: {'see their own section' if n['groups'] else 'no number is given'}",
         ),
         ("neighboring data sets", f"{bounded}: {_RELATIONS[n['neighbors']]}; {size}"),
         ("trust model", "central, unless the mechanisms say otherwise: who runs the job holds all records"),

@@ -64,7 +64,7 @@ def test_a_shuffled_run_needs_no_random_order_and_says_that_nothing_is_gained_by
     assert "in any order that does not depend on the data" in assumed
     assert "random order" not in assumed
     assert any("No gain from shuffling" in one for one in found.part("What is guaranteed").sentences)
-    assert "the smallest ε that is true is between" in found.verdict
+    assert "How far below it the best attack stays is not known: the true ε is between" in found.verdict
     assert "It protects from" not in str(found)
     known = fa.dpsgd.epsilon(noise_multiplier=0.3, sample_rate=1, steps=3, delta=1e-6, neighbors="zero_out")
     assert found.numbers["epsilon"] == known

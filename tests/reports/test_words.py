@@ -129,7 +129,7 @@ def test_the_paragraph_of_a_paper():
     ]
     assert "compare two such data sets (one record is one person)" in told
     assert told.endswith(
-        r", by which the smallest true $\varepsilon$ is 3.41 (rounded up; both proved ends agree to a millionth)."
+        r", by which the smallest true $\varepsilon$ is 3.41 (rounded up; the two proved bounds agree to a millionth)."
     )
 
 
@@ -289,7 +289,7 @@ def test_averages_are_called_averages():
     shuffled = next(text for words, text in assumed.items() if words.startswith("How batches are drawn"))
     assert shuffled == (
         "The numbers do not hold. If the loader shuffles, next to nothing is promised: "
-        "99.9 % of the used records may be recognized, if 1 % of the unused are wrongly suspected."
+        "up to 99.9 % of the used records may be recognized, if 1 % of the unused are wrongly suspected."
     )
 
 
