@@ -60,7 +60,7 @@ def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_r
     with counted() as done:
         tpr = dict(zip(FPR, _recognized(job, FPR, options), strict=True))
     work = sum(done.values())
-    is_dear = work > 2e9  # seconds: then there is no time for other jobs
+    is_dear = work > 6e8  # a second: then there is no time for ten other jobs
     return {
         "epsilon": float(found.upper),
         "epsilon_lower": float(found.lower),

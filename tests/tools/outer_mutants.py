@@ -8,7 +8,7 @@ MUTANTS = (
     # file in fastacct/, text, text without the rule, test: "verbs/jit test_a" is in tests/verbs/test_jit.py, begins so
     ("accountants/run.py", "math.ceil(wanted * of_all / batch)", "math.floor(wanted * of_all / batch)",
      "accountants/run test_batches_and_epochs"),
-    ("reports/numbers.py", "is_dear = work > 2e9", "is_dear = False",
+    ("reports/numbers.py", "is_dear = work > 6e8", "is_dear = False",
      "reports/written test_a_report_of_numbers_that_take_long"),
     ("reports/numbers.py", '"has_picture": work <= 1e8', '"has_picture": True',
      "reports/comparisons test_a_picture_that_takes_long"),
