@@ -269,9 +269,7 @@ SHOWN = pytest.mark.parametrize("loop", SMALL, ids=lambda loop: loop.sampling)
 @pytest.mark.parametrize("name", FACES)
 def test_no_answer(name, loop):
     how, samplers = FACES[name]
-    asked = (
-        ALL if name in QUICK else ("add_remove",) if loop.sampling in DEAR else ("add_remove", "zero_out", "replace_one")
-    )
+    asked = ALL if name in QUICK else ALL[:1] if loop.sampling in DEAR else (*ALL[:1], *ALL[3:])
     assert bool(answered(how, loop, {*asked} & {*SUPPORTED[loop.sampling]})) == (loop.sampling in samplers)
 
 
