@@ -44,7 +44,7 @@ def least(
             place, value = place[order], value[order]
         i = int(np.argmin(value))
         best, near = float(value[i]), slice(max(i - 1, 0), i + 2)
-        is_wide = 0.5 * value[near].max() - 0.5 * min(best, 1e300) > 0.5 * enough * min(abs(best), 1.0)
+        is_wide = 0.5 * value[near].max() - 0.5 * max(min(best, 1e300), -1e300) > 0.5 * enough * min(abs(best), 1.0)
         if is_hopeless(best) or best >= worst or not is_wide:
             break
         width = float(np.ptp(place[near]))

@@ -21,13 +21,12 @@ from fastacct.core.search import boundary
 from fastacct.core.words import hinting, told_names
 from fastacct.epsilon import epsilon
 from fastacct.ledger.filters import ENDLESS, UNIT, Filter
-from fastacct.ledger.state import checksum, decoded, encoded
+from fastacct.ledger.state import decoded, encoded, refuse_changed, sealed
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 
 _VERSION: Final = 1  # of the JSON state
 _FORMAT: Final = "fastacct.Accountant"
-_UNWRITTEN: Final = object()
 _SETTINGS: Final = ("epsilon", "delta", "filter", "order", "neighbors")
 _FILTERS: Final = ("none", "gdp", "zcdp", "rdp")
 _EPSILON: Final = Domain(0.0, 1e12, open_low=True)
@@ -277,7 +276,7 @@ class Accountant(Guarded):
         order = self.order if self.filter == "rdp" else None
         settings = (self.budget, self.delta, self.filter, order, self.neighbors)
         state = {"format": _FORMAT, "version": _VERSION, **dict(zip(_SETTINGS, settings, strict=True)), "ledger": rows}
-        return json.dumps(state | {"checksum": checksum(state)}, allow_nan=False, indent=1)
+        return json.dumps(sealed(state), allow_nan=False, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -289,16 +288,15 @@ class Accountant(Guarded):
             raise TypeError(f"text must be the JSON that to_json returned, not {type(text).__name__}")
         try:
             state = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"not the state of an accountant: {error}") from error
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise ValueError(f"not the state of an accountant: its format must be {_FORMAT!r}")
-        version, written = state.get("version"), state.pop("checksum", _UNWRITTEN)
+        version = state.get("version")
         if type(version) is not int or version != _VERSION:
             raise ValueError(f"version = {version!r} of the state is not known; allowed: {_VERSION}")
-        if written is not _UNWRITTEN and written != checksum(state):
-            raise ValueError("the state of an accountant is damaged: its checksum is not that of what was written")
         try:
+            refuse_changed(state, "the state of an accountant is damaged: ")
             made = cls(**{name: state[name] for name in _SETTINGS})
             for row in state["ledger"]:
                 steps = made._steps(decoded(row["mechanism"]), row["count"])

@@ -45,6 +45,8 @@ def _decoded(value: object) -> object:
         kind, replaced = given.pop("kind"), given.pop(_REPLACED, None)
         kind = _FORMER.get(kind, kind)
         if kind == "Process":
+            if not all(isinstance(block, list) and len(block) == 2 for block in given["blocks"]):
+                raise ValueError(f"blocks = {given['blocks']!r} of a process are no pairs of a mechanism and a count")
             return Process([(decoded(one), count) for one, count in given["blocks"]])
         if kind not in KINDS:
             raise ValueError(f"kind = {kind!r} of a mechanism is not known")
@@ -78,6 +80,18 @@ def checksum(state: Mapping[str, object]) -> str:
     import hashlib
 
     return hashlib.sha256(json.dumps(_by_value(state), sort_keys=True).encode()).hexdigest()
+
+
+def sealed(state: Mapping[str, object]) -> dict[str, object]:
+    """A state with its checksum."""
+    return {**state, "checksum": checksum(state)}
+
+
+def refuse_changed(state: Mapping[str, object], of: str = "") -> None:
+    """ValueError where a checksum is not that of what was written; states of versions without one are taken."""
+    rest = {name: value for name, value in state.items() if name != "checksum"}
+    if state.keys() != rest.keys() and state["checksum"] != checksum(rest):
+        raise ValueError(f"{of}its checksum is not that of what was written")
 
 
 def _by_value(value: object) -> object:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.relations import DIRECTIONS, Direction
+from fastacct.core.work import counted
 from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
 
 Deltas = Callable[[Direction, Cells], tuple[Cells, Cells]]
@@ -57,17 +58,21 @@ def of_deltas(deltas: Deltas, points: int = 24576, least: float = 1e-26) -> Apar
 
 def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]:
     """Epsilons from 0 on, of each direction, as dense as a power of delta: samples of any rate, composed any number of
-    times, look everywhere.  Fewer where deltas are not known well: there it costs much to know them little better."""
-    found, is_rough = {}, False
+    times, look everywhere.  Fewer where deltas are not known well: there it costs much to know them little better; and
+    where they would take more than seconds."""
+    found, is_rough, work = {}, False, 0.0
     for direction in DIRECTIONS["add_remove"]:
         end = _first_below(deltas, direction, least)
         rough = end * np.union1d(np.geomspace(1e-6, 1.0, 48), np.linspace(0.0, 1.0, 24))
-        low, high = _falling(*deltas(direction, rough))
+        with counted() as done:
+            low, high = _falling(*deltas(direction, rough))
+        work += sum(done.values()) / rough.size
         is_rough |= bool(np.median(high - low) > 1e-9 * np.median(high))
         weight = 0.12 * np.log(np.maximum(high, least)) - 3.0 * (high - low > 1e-7 * high)
         dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, weight))
         found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
-    whole = sum(float(count[-1]) for _, count in found.values()) * (1 + 2 * is_rough)
+    fewer = max(1.0 + 2.0 * is_rough, 0.5 * work * points / 6e9)
+    whole = sum(float(count[-1]) for _, count in found.values()) * fewer
     return {
         direction: np.interp(np.linspace(0.0, count[-1], 32 + round(points * float(count[-1]) / whole)), count, fine)
         for direction, (fine, count) in found.items()

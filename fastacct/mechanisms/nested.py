@@ -14,6 +14,7 @@ from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import ALL, SAMPLED, Relation, both_ways
 from fastacct.core.rounding import at_least
 from fastacct.core.search import ORDERS
+from fastacct.core.work import kept
 from fastacct.losses.curve import of_deltas
 from fastacct.losses.divergence import unknown
 from fastacct.losses.loss import NOTHING, Bracket, OutOfReachError, Pair
@@ -212,7 +213,7 @@ class _Whole(Pair):
         return self if known is None else known if self._rate == 1.0 else sample(known, self._rate)
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def _by_curve(job: Process, relation: Relation, deltas_of: Callable[..., tuple[Cells, Cells]]) -> Pair | None:
     """Kept for other rates and counts; None where deltas are not known well, or do not say all of it."""
     try:

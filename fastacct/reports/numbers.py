@@ -59,7 +59,8 @@ def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_r
     epsilons = dict(zip(others, np.asarray(epsilon(job, delta=others, neighbors=relation)).tolist(), strict=True))
     with counted() as done:
         tpr = dict(zip(FPR, _recognized(job, FPR, options), strict=True))
-    is_dear = sum(done.values()) > 2e9  # seconds: then there is no time for other jobs
+    work = sum(done.values())
+    is_dear = work > 6e8  # a second: then there is no time for ten other jobs
     return {
         "epsilon": float(found.upper),
         "epsilon_lower": float(found.lower),
@@ -75,6 +76,7 @@ def numbers_of(job: Process, delta: float, relation: Relation, run: Run, *, is_r
         "epsilon_at": {one: epsilons.get(one, float(found.upper)) for one in deltas},
         **(_NO_OTHERS if is_dear else _others(job, delta, relation, run if is_run else {}, float(found.upper))),
         "is_dear": is_dear,
+        "has_picture": work <= 1e8,  # which has thirty times as many rates
         "is_run": is_run,
         "run": {name: as_plain(value) for name, value in run.items()},
     }

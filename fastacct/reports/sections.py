@@ -287,6 +287,8 @@ def _attacks(n: Numbers) -> Section:
         )
     if n["neighbors"] == "replace_one":
         sentences.append("In place of a used record another one might have been used; the attacker knows both.")
+    if not n.get("has_picture", True):
+        sentences.append("A page has no picture of them: of this job it takes too long.")
     rows = [
         (
             f"used records recognized, if {100 * fpr:.3g} % of the unused are wrongly suspected",

@@ -163,6 +163,8 @@ class Report(Record):
 
     def _pictures(self) -> Iterator[tuple[str, str]]:
         """Pictures, and their names for who cannot see them."""
+        if not self.numbers["has_picture"]:
+            return
         about = both_ways(self.neighbors)
         figure = plot.tradeoff({"at most": self.job}, marked=FPR, thin=False, smallest=1e-5, neighbors=about)
         axis = figure.axes[0]

@@ -16,6 +16,7 @@ from fastacct.core.words import hinting
 from fastacct.dpsgd import epsilon as epsilon_of_run
 from fastacct.epsilon import epsilon
 from fastacct.ledger.accountant import BudgetExceededError
+from fastacct.ledger.state import refuse_changed, sealed
 from fastacct.loaders.keywords import proved
 from fastacct.loaders.objects import accumulated, seen
 from fastacct.loaders.seen import Seen, UnknownLoaderError
@@ -316,7 +317,7 @@ class Meter:
         counts = (self.steps, self._units, (self._left if self._in_pass is None else self._in_pass) or 0)
         found = {"version": _VERSION, "run": self._words(), **dict(zip(_COUNTS, counts, strict=True))}
         found["meters"] = counts_of(self)
-        return found | ({"seeds": sorted(marks)} if (marks := self._seeds.marks | self._seeds.theirs) else {})
+        return sealed(found | ({"seeds": sorted(marks)} if (marks := self._seeds.marks | self._seeds.theirs) else {}))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint.  A pass that was open is told by `epoch()`, or by `epoch(goes_on=True)`.
@@ -344,6 +345,7 @@ class Meter:
             steps, units, in_pass = (int(as_number(name, state[name], _STATE)) for name in _COUNTS)
             Seeds(state.get("seeds", []))
             own = total(named(state["meters"])[1])
+            refuse_changed(state)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: {error}") from error
         size = self._size

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fastacct as fa
 from fastacct.core.search import boundary, crossing, least
 
 
@@ -126,3 +127,10 @@ def test_few_points_find_the_least_value_and_where_nothing_is_left_to_gain_none_
 def test_the_least_value_at_a_kink_is_found():
     value, _ = least(lambda x: np.maximum(0.05 * x, 2.0 - 0.01 * x), 1.0 + np.geomspace(1e-3, 1e4, 60), 1.0, math.inf)
     assert 5.0 / 3.0 <= value <= 5.0 / 3.0 * (1.0 + 1e-6)
+
+
+def test_a_value_without_end_is_the_least_and_gives_no_warning():
+    """Of a job that releases nothing log delta is -inf at every order."""
+    grid = np.geomspace(1.5, 1e6, 40)
+    assert least(lambda x: np.full(x.size, -np.inf), grid, 1.0, 0.0)[0] == -math.inf
+    assert fa.delta(fa.ZCDP(0.0), epsilon=0.5) == 0.0

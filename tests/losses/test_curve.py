@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 import fastacct as fa
 from fastacct.core.inputs import ROUNDING
+from fastacct.core.work import spend
 from fastacct.losses import curve
 from fastacct.losses.loss import Atoms, Bracket, OutOfReachError, Pair
 from fastacct.samplers.poisson import sample
@@ -52,6 +53,22 @@ def test_both_curves_are_on_their_sides(mu, place, off, seed, direction):
     noise = 4.0 * ROUNDING * (1.0 + math.exp(epsilon))  # of the difference that is the truth here
     assert below <= truth + noise
     assert truth - noise <= above
+
+
+@pytest.mark.parametrize(("dear", "least", "most"), [(0.0, 20_000, 30_000), (4e6, 500, 3_000)])
+def test_where_a_delta_takes_milliseconds_few_are_asked(dear, least, most):
+    count, ask = [], gaussian(1.0)
+
+    def deltas(direction, epsilon):
+        spend(dear * epsilon.size)
+        count.append(epsilon.size)
+        return ask(direction, epsilon)
+
+    pair = curve.of_deltas(deltas)
+    assert least < sum(count) < most
+    truth = ndtr(0.5 - 1.0) - math.exp(1.0) * ndtr(-0.5 - 1.0)
+    above, below = (delta_of(one.side("remove").upper, 1.0) for one in (pair.above, pair.below))
+    assert below <= truth <= above < below * (1.0 + 1e-4)
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])

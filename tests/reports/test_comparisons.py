@@ -109,3 +109,16 @@ def test_the_code_of_a_mechanism_makes_it_again():
 def test_code_that_is_no_mechanism_is_not_printed():
     for text in ("__import__('os').system('ls')", "Noise(1.0)", "Gaussian(1.0)\n; x", 'Gaussian("a")'):
         assert not _as_code({"job": [("1", text)]})
+
+
+def test_a_picture_that_takes_long_is_left_out_and_the_report_says_so(monkeypatch):
+    """Draws with replacement: each of the sixty rates of a picture would take half a second."""
+    job = fa.Gaussian(2.0).with_replacement(62, 1000) * 43
+    drawn = []
+    monkeypatch.setattr(fa.plot, "tradeoff", lambda *asked, **about: drawn.append(about))
+    found = fa.report(job, delta=1e-5, neighbors="zero_out")
+    page = found.render("html")
+    assert not drawn
+    assert "has no picture" in page
+    assert "What an attacker can do" in page
+    assert "has no picture" not in fa.report(fa.Laplace(5.0), delta=1e-5).render("text")

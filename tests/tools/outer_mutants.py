@@ -8,8 +8,12 @@ MUTANTS = (
     # file in fastacct/, text, text without the rule, test: "verbs/jit test_a" is in tests/verbs/test_jit.py, begins so
     ("accountants/run.py", "math.ceil(wanted * of_all / batch)", "math.floor(wanted * of_all / batch)",
      "accountants/run test_batches_and_epochs"),
-    ("reports/numbers.py", "is_dear = sum(done.values()) > 2e9", "is_dear = False",
+    ("reports/numbers.py", "is_dear = work > 6e8", "is_dear = False",
      "reports/written test_a_report_of_numbers_that_take_long"),
+    ("reports/numbers.py", '"has_picture": work <= 1e8', '"has_picture": True',
+     "reports/comparisons test_a_picture_that_takes_long"),
+    ("losses/curve.py", "0.5 * work * points / 6e9", "0.0", "losses/curve test_where_a_delta_takes_milliseconds"),
+    ("ledger/state.py", 'state["checksum"] != checksum(rest)', "False", "ledger/tampered test_a_meter_says_why"),
     ("calibrate.py", "if target == 0.0:", "if False:",
      "verbs/calibrate test_an_epsilon_that_is_to_be_0"),
     ("reports/numbers.py", "right / (right + wrong) * (1.0 + 1e-12)", "0.9 * right / (right + wrong)",

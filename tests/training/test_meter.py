@@ -223,14 +223,16 @@ def test_states_of_others_and_damaged_ones_change_nothing():
         {"meters": {"a": (1, 3)}},
         {"meters": {"a": [2, 3], "b": [-1, 0]}},
     ]
+    former = {name: value for name, value in state.items() if name != "checksum"}  # as earlier versions wrote it
     for change in damage:
-        other = Meter(**SHUFFLED)
+        for whole in (state, former):
+            other = Meter(**SHUFFLED)
+            with pytest.raises(ValueError, match=r"damaged|another run"):
+                other.load_state_dict(whole | change)
+            assert other.steps == 0
+    for name in former:
         with pytest.raises(ValueError, match=r"damaged|another run"):
-            other.load_state_dict(state | change)
-        assert other.steps == 0
-    for name in state:
-        with pytest.raises(ValueError, match=r"damaged|another run"):
-            Meter(**SHUFFLED).load_state_dict({key: value for key, value in state.items() if key != name})
+            Meter(**SHUFFLED).load_state_dict({key: value for key, value in former.items() if key != name})
 
 
 @pytest.mark.parametrize(

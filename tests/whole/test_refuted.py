@@ -12,7 +12,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.accountants.batching import SAMPLINGS
-from fastacct.compat import dp_events, tf_privacy
+from fastacct.compat import dp_events, jobs, tf_privacy
 from fastacct.compat.prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
 
 DELTA = 1e-5
@@ -166,8 +166,27 @@ def events(loop):
         yield neighbors, fa.epsilon(job.process, delta=DELTA, neighbors=neighbors)
 
 
-PLAIN = {"tf_privacy": tensorflow, "prv_accountant": prv, "dp_events": events}
-ANSWERED = {"tf_privacy": 2, "prv_accountant": 1, "dp_events": 6}
+def converted(loop):
+    """What is written down for another library, read as it reads it."""
+    step = fa.Gaussian(loop.noise)
+    if loop.sampling == "poisson":
+        rows = jobs.to_opacus(step.poisson(loop.rate) * loop.steps)
+        yield "add_remove", fa.dpsgd.epsilon(history=rows, delta=DELTA)
+        state = jobs.to_flower(step.poisson(loop.rate) * loop.steps, loop.records, delta=DELTA)
+    elif loop.sampling == "fixed_size":
+        job = step.fixed_size(loop.batch, loop.records) * loop.steps
+        state = jobs.to_flower(job, loop.records, delta=DELTA, neighbors="replace_one")
+    else:
+        return
+    about, count = state["compositions"][0]["event"], state["compositions"][0]["count"]
+    run = {"noise_multiplier": about["noise_multiplier"], "batch_size": about["sample_size"], "steps": count}
+    neighbors = "add_remove" if loop.sampling == "poisson" else "replace_one"
+    asked = {"records": about["population_size"], "neighbors": neighbors, "sampling": loop.sampling}
+    yield neighbors, fa.dpsgd.epsilon(**run, **asked, delta=DELTA)
+
+
+PLAIN = {"tf_privacy": tensorflow, "prv_accountant": prv, "dp_events": events, "jobs": converted}
+ANSWERED = {"tf_privacy": 2, "prv_accountant": 1, "dp_events": 6, "jobs": 2}
 """How many samplers each answers."""
 
 
@@ -327,6 +346,29 @@ def test_not_riskcal():
 def make_private(accountant, data_loader, poisson_sampling, sample_rate):
     """Opacus asks for the hook with its arguments as local variables."""
     return accountant.get_optimizer_hook_fn(sample_rate=sample_rate)
+
+
+@BESIDE
+def test_not_diffprivlib():
+    """Of releases that are known by (epsilon, delta) alone."""
+    accountant = library("diffprivlib").FastBudgetAccountant(slack=DELTA)
+    for _ in range(30):
+        accountant.spend(0.1, 1e-7)
+    epsilon, delta = accountant.total()
+    assert epsilon >= fa.epsilon_bounds(fa.ApproxDP(0.1, 1e-7) * 30, delta=min(1.0, 1.000001 * delta)).lower > 0.0
+
+
+@BESIDE
+def test_not_pipelinedp():
+    """The noise that it sets keeps the budget, whatever is asked of noise."""
+    fast = library("pipelinedp")
+    for kind in ("LAPLACE", "GAUSSIAN"):
+        accountant = fast.FastBudgetAccountant(1.0, DELTA)
+        spec = accountant.request_budget(getattr(fast.budget_accounting.MechanismType, kind), count=20)
+        accountant.compute_budgets()
+        noise = spec.noise_standard_deviation
+        one = fa.Gaussian(noise) if kind == "GAUSSIAN" else fa.Laplace(noise / 2.0**0.5)
+        assert 1.0 >= fa.epsilon_bounds(one * 20, delta=DELTA).lower > 0.9
 
 
 @BESIDE

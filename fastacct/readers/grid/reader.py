@@ -182,7 +182,8 @@ class Grid:
             gap, wanted = upper - lower if math.isfinite(lower) else 0.0, self._tolerance * max(upper, floor)
             falls = max(falls, (gap / before) ** (1.0 / finer)) if before < math.inf else falls
             left = self._finest(index) - level
-            if not gap > wanted or is_last or left <= 0:  # also where nothing is met
+            near = 1 + (left <= 2) * (self._tolerance > 1e-5)  # the finest grids take most of the time: rough is rough
+            if not gap > near * wanted or is_last or left <= 0:  # also where nothing is met
                 break
             is_last = gap * falls**left > 2.0 * wanted
             finer = left if is_last else more_levels(wanted, gap)
