@@ -79,6 +79,30 @@ def excess(value: float, target: float) -> float:
     return math.log(ratio) or math.copysign(1e-17, value - target) * (value != target)
 
 
+def scale_of(model: Callable[[float], float | None], target: float) -> Callable[[float], float] | None:
+    """Levels of `excess` as logarithms of what a model needs for the target, over what it needs for the value.
+
+    They are nearly straight in the logarithm of the number where the function is much like the model.  Near 0, where
+    the model has few digits, they are on a parabola.  None: the model does not say.
+    """
+    near = 0.05
+    most, middle, least = (model(target * math.exp(x)) for x in (-near, 0.0, near))
+    if most is None or middle is None or least is None:
+        return None
+    fewer, more = math.log(most / middle), math.log(middle / least)
+    slope, bend = 0.5 * (fewer + more) / near, 0.5 * (more - fewer) / near**2
+    if not slope > 2.0 * abs(bend) * near:
+        return None
+
+    def scale(level: float) -> float:
+        if abs(level) <= near:
+            return level * (slope + bend * level)
+        there = model(target * math.exp(level)) if abs(level) < 20.0 else None
+        return level if there is None else math.copysign(abs(math.log(middle / there)), level)
+
+    return scale
+
+
 def boundary(
     level: Callable[[float], float],
     bracket: tuple[float, float] | None,
@@ -203,7 +227,7 @@ def _outwards(
     """
     first, most = x, math.log(reach) if scale.low >= 0.0 else 0.25 * (scale.high - scale.low)
     up = (level(x) > 0.0) == (slope < 0.0) if scale.low < x < scale.high else x == scale.low
-    step = min(abs(level(x) / slope), most)
+    step = min(1.02 * abs(level(x) / slope), most)  # a little beyond, so that both are near
     for done in range(_MOST_TRIES):
         step = max(step, 0.4 * scale.tolerance(x))
         y = scale.beyond(x, step, up)
@@ -216,7 +240,7 @@ def _outwards(
         if abs(change) > 1e-5:  # less may be the widths of their intervals
             up = (level(y) > 0.0) == (slope < 0.0)
         least = 2.0 * step if done > 1 else 0.0  # by the slope it only comes nearer
-        x, step = y, max(min(abs(level(y) / slope), most) if slope else most, least)
+        x, step = y, max(min(1.02 * abs(level(y) / slope), most) if slope else most, least)
     return first, x
 
 
@@ -239,7 +263,8 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
         if len(sizes) <= 3 or sizes[-1] < 0.2 * sizes[-4]:
             place, error = _root(points, low, high)
             room = scale.place(b) - place
-            place += math.copysign(min(max(error, 0.2 * tolerance), 0.5 * abs(room)), room)
+            error = max(error if error > 10.0 * tolerance else 0.0, 0.2 * tolerance)  # most are smaller than that
+            place += math.copysign(min(error, 0.5 * abs(room)), room)
         x = scale.between(scale.number(place), a, b)
         if x in (a, b):
             break

@@ -7,7 +7,7 @@
 
 #include "capped_real.h"
 
-#define FA_PIECES_NODES 16384   /* of panels, at most ... */
+#define FA_PIECES_NODES 65536   /* of panels, at most ... */
 #define FA_PIECES_GIVEN 65536   /* ... and of atoms and tables */
 #define FA_CAP_NEVER    (-1e30) /* log of a chance that is none, where -inf would be no number in the end */
 #define FA_PIECES_LAST  1.3     /* the last exponent of `put`, over that of the caps */
@@ -128,6 +128,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     job->top += steps * most;
     job->data++;
     job->ended += !fa_pieces_curved(pieces);
+    job->curves += pieces->n_panels > 0 && pieces->panels->curve > 0.0;
 }
 
 /* the windows of a line on a block's losses: the cap's, and (side 1) what is below the floor or (-1) above it */
