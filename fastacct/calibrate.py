@@ -21,7 +21,7 @@ from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation, sensitivity
 from fastacct.core.rounding import digits_up
-from fastacct.core.search import WIDEST, boundary, excess, scale_of
+from fastacct.core.search import WIDEST, boundary, excess, straightened
 from fastacct.core.words import told_names
 from fastacct.loaders.keywords import told as told_by_loader
 from fastacct.mechanisms.error import ErrorLaw
@@ -314,10 +314,11 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
     usual, slope, nowhere = _ROUGHLY[wanted]
     left = math.sqrt(at["epsilon"] - used) * math.sqrt(at["epsilon"] + used)
     poisson = partial(_of_poisson, wanted, *_like_poisson(at, batches, options["neighbors"]))
-    start, ends, on_scale = poisson(left) or usual, _ends(wanted, at, spent), level
-    if wanted == "noise_multiplier" and not spent and (scale := scale_of(poisson, at["epsilon"])):
-        on_scale, slope = (lambda x: scale(level(x))), -1.0
-    found = boundary(on_scale, ends, "the target", start=start, slope=slope, nowhere=nowhere)
+    start, ends = poisson(left) or usual, _ends(wanted, at, spent)
+    levels: Callable[[float], float] = level
+    if wanted == "noise_multiplier" and not spent:
+        levels, slope = straightened(level, slope, poisson, at["epsilon"])
+    found = boundary(levels, ends, "the target", start=start, slope=slope, nowhere=nowhere)
     needs_none = wanted == "noise_multiplier" and found == ends[0] and level(0.0) <= 0.0
     return 0.0 if needs_none else float(found)
 
@@ -372,13 +373,13 @@ def _like_poisson(at: dict[str, float], batches: Batches | None, relation: Relat
     return at | seen, 2.0 if sampler.keeps_size else sensitivity(relation)
 
 
-def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float, epsilon: float) -> float | None:
-    """The parameter wanted if the run were one on Poisson samples alone, where the others fix it."""
+def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float, epsilon: float) -> float:
+    """The parameter wanted if the run were one on Poisson samples alone, where the others fix it; 0: not known."""
     at = _with_steps(at) | {"epsilon": epsilon, "noise_multiplier": at.get("noise_multiplier", moved) / moved}
     fixed = [at[name] for name in ("epsilon", *PARAMETERS) if name != wanted and name in at]
     if len(fixed) < 3:
-        return None
+        return 0.0
     ask = Ask("epsilon", np.array(at["delta"]), (), "add_remove", 1, only_upper=True)
     found = Exact().calibrate(wanted, tuple(map(np.array, fixed)), ask)
     start = 0.0 if found is None else float(found) * (moved if wanted == "noise_multiplier" else 1.0)
-    return start if 0.0 < start < math.inf else None
+    return start if 0.0 < start < math.inf else 0.0

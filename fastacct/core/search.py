@@ -79,28 +79,32 @@ def excess(value: float, target: float) -> float:
     return math.log(ratio) or math.copysign(1e-17, value - target) * (value != target)
 
 
-def scale_of(model: Callable[[float], float | None], target: float) -> Callable[[float], float] | None:
-    """Levels of `excess` as logarithms of what a model needs for the target, over what it needs for the value.
+def straightened(
+    level: Callable[[float], float], slope: float, model: Callable[[float], float], target: float
+) -> tuple[Callable[[float], float], float]:
+    """A level of `excess` as the logarithm of what a model needs for the target, over what it needs for the value.
 
-    They are nearly straight in the logarithm of the number where the function is much like the model.  Near 0, where
-    the model has few digits, they are on a parabola.  None: the model does not say.
+    It is nearly straight in the logarithm of the number where the function is much like the model.  Near 0, where the
+    model has few digits, it is on a parabola.  A model that says 0 does not know, and the level stays as it is.  Also
+    the slope.
     """
     near = 0.05
-    most, middle, least = (model(target * math.exp(x)) for x in (-near, 0.0, near))
-    if most is None or middle is None or least is None:
-        return None
+    most, middle, least = known = [model(target * math.exp(x)) for x in (-near, 0.0, near)]
+    if not min(known) > 0.0:
+        return level, slope
     fewer, more = math.log(most / middle), math.log(middle / least)
-    slope, bend = 0.5 * (fewer + more) / near, 0.5 * (more - fewer) / near**2
-    if not slope > 2.0 * abs(bend) * near:
-        return None
+    steep, bend = 0.5 * (fewer + more) / near, 0.5 * (more - fewer) / near**2
+    if not steep > 2.0 * abs(bend) * near:
+        return level, slope
 
-    def scale(level: float) -> float:
-        if abs(level) <= near:
-            return level * (slope + bend * level)
-        there = model(target * math.exp(level)) if abs(level) < 20.0 else None
-        return level if there is None else math.copysign(abs(math.log(middle / there)), level)
+    def straight(x: float) -> float:
+        value = level(x)
+        if abs(value) <= near:
+            return value * (steep + bend * value)
+        there = model(target * math.exp(max(-20.0, min(value, 20.0))))
+        return math.copysign(math.log(middle / there), value) if 0.0 < there != middle else value
 
-    return scale
+    return straight, -1.0
 
 
 def boundary(
@@ -263,14 +267,18 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
         if len(sizes) <= 3 or sizes[-1] < 0.2 * sizes[-4]:
             place, error = _root(points, low, high)
             room = scale.place(b) - place
-            error = max(error if error > 10.0 * tolerance else 0.0, 0.2 * tolerance)  # most are smaller than that
-            place += math.copysign(min(error, 0.5 * abs(room)), room)
+            place += math.copysign(min(_beyond(error, tolerance), 0.5 * abs(room)), room)
         x = scale.between(scale.number(place), a, b)
         if x in (a, b):
             break
         points.append((scale.place(x), level(x)))
         a, b = (x, b) if (level(x) > 0.0) == (level(a) > 0.0) else (a, x)
     return a if level(a) <= 0.0 else b
+
+
+def _beyond(error: float, tolerance: float) -> float:
+    """How far beyond a root to look that is off by so much: most are off by less where that is little."""
+    return max(error if error > 10.0 * tolerance else 0.0, 0.2 * tolerance)
 
 
 def _root(points: list[tuple[float, float]], low: float, high: float) -> tuple[float, float]:
