@@ -162,6 +162,7 @@ struct fa_cap_block {
     int is_low;                 /* whether the cap is where what is beyond is worth nothing, not where it reaches eps */
     int split;                  /* whether its small losses are left to Chernoff's bound, not all of its losses */
     double strip;               /* |Im xi| that the nodes' step was chosen for */
+    int is_alone;               /* of losses that are data: whether there is no other block */
     int walled;                 /* as its job */
     int sync, fine;             /* points between fresh starts of the phasors; whether cells are narrow enough */
     double deep;                /* walled: how far left of 0 a step of the tilt is */
