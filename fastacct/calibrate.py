@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -21,12 +21,13 @@ from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation, sensitivity
 from fastacct.core.rounding import digits_up
-from fastacct.core.search import WIDEST, boundary, excess
+from fastacct.core.search import WIDEST, boundary, excess, straightened
 from fastacct.core.words import told_names
 from fastacct.loaders.keywords import told as told_by_loader
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.samplers import SAMPLERS
 from fastacct.readers.asked import Ask
 from fastacct.readers.attack import rates
 from fastacct.readers.job import is_on_grid, roughly
@@ -312,9 +313,12 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
         return obvious
     usual, slope, nowhere = _ROUGHLY[wanted]
     left = math.sqrt(at["epsilon"] - used) * math.sqrt(at["epsilon"] + used)
-    start = _of_poisson(wanted, at | {"epsilon": left}, sensitivity(options["neighbors"])) or usual
-    ends = _ends(wanted, at, spent)
-    found = boundary(level, ends, "the target", start=start, slope=slope, nowhere=nowhere)
+    poisson = partial(_of_poisson, wanted, *_like_poisson(at, batches, options["neighbors"]))
+    start, ends = poisson(left) or usual, _ends(wanted, at, spent)
+    levels: Callable[[float], float] = level
+    if wanted == "noise_multiplier" and not spent:
+        levels, slope = straightened(level, slope, poisson, at["epsilon"])
+    found = boundary(levels, ends, "the target", start=start, slope=slope, nowhere=nowhere)
     needs_none = wanted == "noise_multiplier" and found == ends[0] and level(0.0) <= 0.0
     return 0.0 if needs_none else float(found)
 
@@ -362,13 +366,20 @@ def _with_steps(at: dict[str, float]) -> dict[str, float]:
     return at | {"steps": steps_of_epochs(at["epochs"], rate) if rate > 0.0 else 0.0}
 
 
-def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float) -> float | None:
-    """The parameter wanted if the run were one on Poisson samples alone, where the others fix it."""
-    at = _with_steps(at) | {"noise_multiplier": at.get("noise_multiplier", moved) / moved}
+def _like_poisson(at: dict[str, float], batches: Batches | None, relation: Relation) -> tuple[dict[str, float], float]:
+    """The run on Poisson samples that is most like one on these batches, and how far a record moves its sum."""
+    sampler = SAMPLERS[batches.kind if batches else "poisson"]
+    seen = {"sample_rate": 1.0, "steps": at["epochs"]} if sampler.is_seen else {}
+    return at | seen, 2.0 if sampler.keeps_size else sensitivity(relation)
+
+
+def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float, epsilon: float) -> float:
+    """The parameter wanted if the run were one on Poisson samples alone, where the others fix it; 0: not known."""
+    at = _with_steps(at) | {"epsilon": epsilon, "noise_multiplier": at.get("noise_multiplier", moved) / moved}
     fixed = [at[name] for name in ("epsilon", *PARAMETERS) if name != wanted and name in at]
     if len(fixed) < 3:
-        return None
+        return 0.0
     ask = Ask("epsilon", np.array(at["delta"]), (), "add_remove", 1, only_upper=True)
     found = Exact().calibrate(wanted, tuple(map(np.array, fixed)), ask)
     start = 0.0 if found is None else float(found) * (moved if wanted == "noise_multiplier" else 1.0)
-    return start if 0.0 < start < math.inf else None
+    return start if 0.0 < start < math.inf else 0.0

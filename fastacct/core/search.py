@@ -79,6 +79,34 @@ def excess(value: float, target: float) -> float:
     return math.log(ratio) or math.copysign(1e-17, value - target) * (value != target)
 
 
+def straightened(
+    level: Callable[[float], float], slope: float, model: Callable[[float], float], target: float
+) -> tuple[Callable[[float], float], float]:
+    """A level of `excess` as the logarithm of what a model needs for the target, over what it needs for the value.
+
+    It is nearly straight in the logarithm of the number where the function is much like the model.  Near 0, where the
+    model has few digits, it is on a parabola.  A model that says 0 does not know, and the level stays as it is.  Also
+    the slope.
+    """
+    near = 0.05
+    most, middle, least = known = [model(target * math.exp(x)) for x in (-near, 0.0, near)]
+    if not min(known) > 0.0:
+        return level, slope
+    fewer, more = math.log(most / middle), math.log(middle / least)
+    steep, bend = 0.5 * (fewer + more) / near, 0.5 * (more - fewer) / near**2
+    if not steep > 2.0 * abs(bend) * near:
+        return level, slope
+
+    def straight(x: float) -> float:
+        value = level(x)
+        if abs(value) <= near:
+            return value * (steep + bend * value)
+        there = model(target * math.exp(max(-20.0, min(value, 20.0))))
+        return math.copysign(math.log(middle / there), value) if 0.0 < there != middle else value
+
+    return straight, -1.0
+
+
 def boundary(
     level: Callable[[float], float],
     bracket: tuple[float, float] | None,
@@ -203,7 +231,7 @@ def _outwards(
     """
     first, most = x, math.log(reach) if scale.low >= 0.0 else 0.25 * (scale.high - scale.low)
     up = (level(x) > 0.0) == (slope < 0.0) if scale.low < x < scale.high else x == scale.low
-    step = min(abs(level(x) / slope), most)
+    step = min(1.02 * abs(level(x) / slope), most)  # a little beyond, so that both are near
     for done in range(_MOST_TRIES):
         step = max(step, 0.4 * scale.tolerance(x))
         y = scale.beyond(x, step, up)
@@ -216,7 +244,7 @@ def _outwards(
         if abs(change) > 1e-5:  # less may be the widths of their intervals
             up = (level(y) > 0.0) == (slope < 0.0)
         least = 2.0 * step if done > 1 else 0.0  # by the slope it only comes nearer
-        x, step = y, max(min(abs(level(y) / slope), most) if slope else most, least)
+        x, step = y, max(min(1.02 * abs(level(y) / slope), most) if slope else most, least)
     return first, x
 
 
@@ -239,13 +267,18 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
         if len(sizes) <= 3 or sizes[-1] < 0.2 * sizes[-4]:
             place, error = _root(points, low, high)
             room = scale.place(b) - place
-            place += math.copysign(min(max(error, 0.2 * tolerance), 0.5 * abs(room)), room)
+            place += math.copysign(min(_beyond(error, tolerance), 0.5 * abs(room)), room)
         x = scale.between(scale.number(place), a, b)
         if x in (a, b):
             break
         points.append((scale.place(x), level(x)))
         a, b = (x, b) if (level(x) > 0.0) == (level(a) > 0.0) else (a, x)
     return a if level(a) <= 0.0 else b
+
+
+def _beyond(error: float, tolerance: float) -> float:
+    """How far beyond a root to look that is off by so much: most are off by less where that is little."""
+    return max(error if error > 10.0 * tolerance else 0.0, 0.2 * tolerance)
 
 
 def _root(points: list[tuple[float, float]], low: float, high: float) -> tuple[float, float]:

@@ -39,6 +39,10 @@ class Sampler(NamedTuple):
     """Whether a run is whole epochs, and no number of steps."""
     adds_up: bool = False
     """Whether several of its batches are one larger batch."""
+    keeps_size: bool = False
+    """Whether a record takes the place of another one, whatever the relation."""
+    is_seen: bool = False
+    """Whether everyone knows in which step of an epoch a record takes part, as far as is proved."""
 
 
 _SIZES: Final = ("batch_size", "records")
@@ -50,12 +54,12 @@ SAMPLERS: Final = {
     ),
     "fixed_size": Sampler(
         "every step draws batch_size of the records without replacement, and both numbers are public",
-        _SIZES, title="fixed size", drawn=("add_remove",), refused="batches of fixed size are",
+        _SIZES, title="fixed size", drawn=("add_remove",), refused="batches of fixed size are", keeps_size=True,
     ),
     "with_replacement": Sampler(
         "every step draws batch_size times from the records, uniformly, and both numbers are public",
         _SIZES, title="with replacement", drawn=("add_remove",), refused="batches drawn with replacement are",
-        adds_up=True,
+        adds_up=True, keeps_size=True,
     ),
     "truncated": Sampler(
         "every step samples each record independently and keeps a random at_most of them, and at_most and records are "
@@ -76,7 +80,7 @@ SAMPLERS: Final = {
         "the records are cut into batches in a random order in each epoch, and the sizes of batches are public",
         (*_SIZES, "epochs"), ("bins",),
         title="shuffled", drawn=("zero_out", "replace_one"),
-        refused="shuffled batches are", first="steps", is_by_epochs=True,
+        refused="shuffled batches are", first="steps", is_by_epochs=True, is_seen=True,
     ),
 }
 # fmt: on

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastacct as fa
-from fastacct.core.search import boundary, crossing, least
+from fastacct.core.search import boundary, crossing, excess, least, straightened
 
 
 @settings(max_examples=80, deadline=None)
@@ -60,6 +60,30 @@ def test_smooth_levels_are_asked_seldom_and_rough_ones_to_the_end(start, most, j
         assert len({*asked}) == len(asked)
         assert level(found) <= 0.0
         assert any(abs(x / found - 1.0) <= 1e-9 and level(x) > 0.0 for x in [*asked])
+
+
+def test_a_level_on_the_scale_of_a_model_that_is_much_alike_is_straight():
+    """The model is off by 30 % at the target and by a little more elsewhere; the sign stays that of the level."""
+    asked = []
+
+    def spent(x):
+        asked.append(x)
+        return math.expm1(2.0 / x) * (1.0 + 0.01 * math.tanh(x))
+
+    def model(value):
+        return 2.6 / math.log1p(value) if value < 1e6 else 0.0
+
+    level, slope = straightened(lambda x: excess(spent(x), 3.0), -1.2, model, 3.0)
+    root = boundary(lambda x: excess(spent(x), 3.0), None, "the target")
+    for x in np.geomspace(0.2, 20.0, 60):
+        assert (level(x) > 0.0) == (x < root)
+        assert level(x) == pytest.approx(-math.log(x / root), abs=0.02)
+    assert slope == -1.0
+    asked.clear()
+    assert boundary(level, None, "the target", start=model(3.0), slope=slope) == pytest.approx(root, rel=1e-9)
+    assert len(asked) <= 6
+    none, slope = straightened(lambda x: excess(spent(x), 3.0), -1.2, lambda value: 0.0, 3.0)
+    assert (none(1.0), slope) == (excess(spent(1.0), 3.0), -1.2)
 
 
 def test_what_is_met_everywhere_or_nowhere_ends_at_an_end():

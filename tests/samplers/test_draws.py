@@ -16,6 +16,7 @@ from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.losses.mixture import mixture_of
 from fastacct.samplers import draws
 from fastacct.samplers.fixed_size import replaced_divergence
+from fastacct_ext import _kernels
 
 NOISE, ROUGH = 1.5, 1e-6
 EPSILONS = (-1.5, -0.4, 0.0, 0.3, 1.0, 2.0)
@@ -324,3 +325,31 @@ def test_divergences_of_replaced_draws_leave_out_no_more_than_a_billionth(noise,
     found = pair.divergence(orders)
     assert (every <= found * (1.0 + 1e-13)).all()
     assert (found <= every * (1.0 + 1e-8)).all()
+
+
+@pytest.mark.parametrize(
+    ("job", "delta", "most", "terms"),
+    [
+        (fa.Gaussian(4.04593).with_replacement(544, 26_734) * 50, 3.74e-6, 0.550024, 2e7),
+        (fa.Gaussian(2.2494).with_replacement(204, 172_355) * 26_160, 5.8e-7, 1.882245, 8e6),
+        (fa.Gaussian(1.56762).with_replacement(7, 5805) * 829, 1.7e-5, 0.981693, 2e7),
+    ],
+    ids=["half a record", "a tenth of one", "20,000 nodes"],
+)
+def test_a_question_of_draws_that_are_revealed_takes_few_lines(job, delta, most, terms):
+    """One line for many targets, or one of its own for those that are nearly the same; no grid where nodes are many."""
+    before = _kernels.counted()
+    found = fa.epsilon(job, delta=delta, neighbors="replace_one")
+    assert _kernels.counted() - before <= terms
+    assert 0.99999 * most <= found <= most
+
+
+def test_a_target_of_rare_draws_does_not_depend_on_others():
+    deltas = [1e-9, 5.8e-7, 5.8e-7 * (1.0 + 1e-9), 5.8e-7 * (1.0 + 1e-6), 3e-5, 1e-3]
+
+    def job():
+        return fa.Gaussian(2.2494).with_replacement(204, 172_355) * 26_160
+
+    alone = [fa.epsilon(job(), delta=delta, neighbors="replace_one") for delta in deltas]
+    assert fa.epsilon(job(), delta=np.array(deltas), neighbors="replace_one").tolist() == alone
+    assert fa.epsilon(job(), delta=np.array(deltas[::-1]), neighbors="replace_one").tolist() == alone[::-1]

@@ -138,7 +138,9 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
             high = t;
         fall = last > 0.0 ? (before - gap) / log(t / last) : 0.0;
         next = t * exp(fa_max(-1.0, fa_min(1.0, gap / (fall > 8.0 && fall < 80.0 ? fall : 25.0))));
-        if (fabs(gap) < 8.0 || (gap > 0.0 && next > most))
+        if (job->curves > 0 && fabs(gap + 3.5) < 4.5) /* their bounds fall in steps: none is guessed */
+            return t < most ? t : 0.0;
+        if ((job->curves == 0 && fabs(gap) < 8.0) || (gap > 0.0 && next > most))
             return next < most ? next : 0.0;
         last = t;
         before = gap;
@@ -221,7 +223,8 @@ FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_eff
     line->n = line->made = line->closed = line->spread = 0;
     if (line->plan.is_bare)
         return fa_cap_lay_nodes(job, line, effort, 0.0);
-    line->reach = fa_cap_guess_reach(job, line, effort, dephase);
+    line->reach = job->curves > 0 && line->reach > 0.0 ? 1.3 * line->reach
+                                                        : fa_cap_guess_reach(job, line, effort, dephase);
     if (job->has_floor || job->mixtures || job->data || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
         int is_short = effort->points < FA_CAP_POINTS_MAX;
         double t = fa_cap_find_reach(job, line, effort, line->reach,
@@ -335,7 +338,7 @@ FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_effort *effort
 FA_FUNC int fa_cap_draw(fa_cap_job *job, fa_cap_line *line, fa_cap_saddle *at, double *eps, double log_size,
                         double wanted, fa_cap_effort effort, int *with_floor)
 {
-    double dephase, gap;
+    double dephase, gap, before = INFINITY;
     int round, planned;
     line->n = line->made = 0;
     if (!*with_floor) {
@@ -355,11 +358,12 @@ FA_FUNC int fa_cap_draw(fa_cap_job *job, fa_cap_line *line, fa_cap_saddle *at, d
         if (!fa_cap_plan_line(job, line, at, *eps, log_size, 1, 1, &effort))
             break;
         gap = line->ref - wanted;
-        if (!(fabs(gap) > 0.7) || round == 4) {
+        if (!(fabs(gap) > 0.7) || round == 4 || (job->curves > 0 && fabs(gap) > 0.5 * before)) {
             if (fa_cap_evaluate(job, line, &effort, 0.0))
                 return 1;
             break;
         }
+        before = fabs(gap);
         if (job->walled) {
             double end = -job->least, eta = end - *eps;
             *eps = fa_max(1e-9 * end, end - eta * exp(-fa_max(-1.0, fa_min(1.0, gap / fa_max(0.3, -at->slope * eta)))));

@@ -13,7 +13,6 @@
 #define FA_CAP_JUMPY   0.8 /* ... and below this every one, but for more than so many mechanisms: */
 #define FA_CAP_SEVERAL 8
 #define FA_CAP_SHARED  0.99 /* expected participations from which all targets near a round one share a line */
-#define FA_CAP_FINE    4e-9 /* width of eps, or of delta, that another line need not better */
 #define FA_CAP_WIDE    1e-6 /* width of delta from which on it is loose, whatever the line */
 
 /* what a line is drawn for: how small its errors are to be, from which width of eps on it is drawn once more, how near
@@ -97,8 +96,9 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
     fa_cap_effort effort = aim->effort;
     fa_cap_saddle at;
     fa_interval found;
-    double eps, size, width;
+    double eps, size, width, before = INFINITY;
     int round, near, harder = 0, with_floor = fa_cap_is_near_wall(job);
+    line->reach = 0.0;
     if (!fa_cap_place_delta(job, &effort, log_delta, &eps, &at))
         return 0;
     size = at.log_size;
@@ -117,8 +117,11 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
             if (!fa_cap_close(job, line, &effort, a->eps, &a->r, &a->g) || fa_cap_is_hopeless(line, &a->g))
                 return 0;
             width = 1.0 / (-a->r.slope * a->eps);
-            if (harder == 2 || (a->g.up + a->g.down) * width < fa_max(aim->good, fa_cap_good(line)))
+            if (harder == 2 || (a->g.up + a->g.down) * width < fa_max(aim->good, fa_cap_good(job, line)) ||
+                (job->data > 0 && (a->g.up + a->g.down > 0.9 * before ||
+                                   (harder > 0 && a->g.rounding > 0.4 * (a->g.up + a->g.down))))) /* no more to gain */
                 return a->r.slope < 0.0;
+            before = a->g.up + a->g.down;
             if (aim->kept && fa_cap_eps_on(work, a, log_delta, INFINITY, &found))
                 *aim->kept = fa_share(*aim->kept, found);
             fa_cap_try_harder(&effort, &a->g, width);
@@ -207,6 +210,12 @@ FA_INLINE int fa_cap_is_seldom(const fa_cap_job *job)
            job->steps * fa_pieces_taken(job->blocks->pieces) < FA_CAP_SHARED;
 }
 
+/* the width of eps on a line that is there, up to which no other one is drawn */
+FA_INLINE double fa_cap_enough(const fa_cap_job *job)
+{
+    return job->curves > 0 ? 0.4 * FA_CAP_WIDE : FA_CAP_FINE;
+}
+
 /* log delta rounded so far that what is left out or rounded of a job does not change it: one line does */
 FA_INLINE double fa_cap_round_target(double log_delta) { return floor(log_delta * 0x1p24 + 0.5) * 0x1p-24; }
 
@@ -218,7 +227,7 @@ FA_FUNC int fa_cap_eps_near(fa_cap_work *work, double log_delta, fa_interval *ou
     if (work->near != at && at < 0.0) {
         (void)fa_cap_eps(work, at, &there);
         work->near = at;
-        if (!(work->own.eps > 0.0) || !fa_cap_eps_on(work, &work->own, at, FA_CAP_FINE, &there))
+        if (!(work->own.eps > 0.0) || !fa_cap_eps_on(work, &work->own, at, fa_cap_enough(&work->job), &there))
             work->own.eps = 0.0;
     }
     if (at < 0.0 && work->own.eps > 0.0 && fa_cap_eps_on(work, &work->own, log_delta, INFINITY, out))
@@ -243,13 +252,21 @@ FA_FUNC int fa_cap_is_below(fa_cap_work *work, double log_delta, double eps)
     return work->own.eps > 0.0 && fa_cap_eps_on(work, &work->own, log_delta, INFINITY, &found) && found.upper <= eps;
 }
 
-/* eps at log delta from the line that serves all targets near it, else from one of its own.  0: not certified, *out is
+/* eps at log delta from the line that serves all targets near it, else from one of its own; of losses that are data
+ * that one serves targets that are the same when rounded, and the rounded one says which.  0: not certified, *out is
  * untouched */
 FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval *out)
 {
+    const int is_data = work->job.data > 0;
+    const double at = is_data ? fa_cap_round_target(log_delta) : log_delta;
     work->certified = 0;
-    fa_cap_anchor_line(work, log_delta);
-    if (fa_cap_eps_on(work, &work->anchored, log_delta, fa_cap_good(&work->line), out))
+    if (is_data && work->near == at)
+        return fa_cap_eps_near(work, log_delta, out);
+    fa_cap_anchor_line(work, at);
+    if (!fa_cap_eps_on(work, &work->anchored, at,
+                       fa_max(0.1 * fa_cap_enough(&work->job), fa_cap_good(&work->job, &work->line)), out))
+        return is_data ? fa_cap_eps_near(work, log_delta, out) : fa_cap_eps(work, log_delta, out);
+    if (at == log_delta || fa_cap_eps_on(work, &work->anchored, log_delta, INFINITY, out))
         return work->certified = 1;
     return fa_cap_eps(work, log_delta, out);
 }
@@ -286,7 +303,7 @@ FA_FUNC double fa_cap_unit_at(fa_cap_work *work, double eps)
  * than what is good, and no more work makes them less, a line drawn for this eps would hardly say more */
 FA_FUNC int fa_cap_serves(const fa_cap_work *work, const fa_cap_ledger *g)
 {
-    double own = work->anchored.g.up + work->anchored.g.down, good = fa_cap_good(&work->line);
+    double own = work->anchored.g.up + work->anchored.g.down, good = fa_cap_good(&work->job, &work->line);
     if (own > (work->job.data > 0 ? FA_CAP_FINE : 0.5 * good))
         good = fa_max(good, own < FA_CAP_WIDE ? fa_min(3.0 * own, 0.9 * FA_CAP_WIDE) : 1.5 * own);
     return g->up + g->down < good;

@@ -162,6 +162,7 @@ struct fa_cap_block {
     int is_low;                 /* whether the cap is where what is beyond is worth nothing, not where it reaches eps */
     int split;                  /* whether its small losses are left to Chernoff's bound, not all of its losses */
     double strip;               /* |Im xi| that the nodes' step was chosen for */
+    int is_alone;               /* of losses that are data: whether there is no other block */
     int walled;                 /* as its job */
     int sync, fine;             /* points between fresh starts of the phasors; whether cells are narrow enough */
     double deep;                /* walled: how far left of 0 a step of the tilt is */
@@ -184,6 +185,7 @@ struct fa_cap_job {
     double steps, variance, least; /* sums over the blocks; least: of steps log(1-q), the least sum of losses ... */
     int mixtures;                  /* how many blocks are mixtures ... */
     int data, ended;               /* ... and how many are losses that are data, without Gaussians, ... */
+    int curves;                    /* ... or panels of Gaussians; ... */
     double top;                    /* ... whose largest losses have this sum */
     double dip;    /* ... but for mixtures on both sides: how far one step may take the sum back; 0: there are none */
     int has_falls; /* of data: logs of Chernoff's bounds of what takes the sum back, and their exponents */
@@ -242,6 +244,7 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
     job->n = job->has_floor = job->is_add = job->mixtures = job->data = job->ended = job->walled = job->has_falls = 0;
+    job->curves = 0;
     job->mu2 = job->steps = job->variance = job->least = job->top = job->dip = job->fall_a = job->off = 0.0;
     if (n > job->capacity)
         fa_cap_job_free(job);

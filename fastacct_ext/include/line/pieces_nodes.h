@@ -7,7 +7,7 @@
 
 #include "capped_real.h"
 
-#define FA_PIECES_NODES 16384   /* of panels, at most ... */
+#define FA_PIECES_NODES 16384   /* of panels, at most: four times as many of a loss that is alone ... */
 #define FA_PIECES_GIVEN 65536   /* ... and of atoms and tables */
 #define FA_CAP_NEVER    (-1e30) /* log of a chance that is none, where -inf would be no number in the end */
 #define FA_PIECES_LAST  1.3     /* the last exponent of `put`, over that of the caps */
@@ -109,6 +109,8 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     block->memory = rows[4];
     block->capacity = (int)capacity;
     block->family = &fa_pieces_family;
+    block->is_alone = job->n == 1;
+    job->blocks->is_alone &= job->n == 1;
     block->pieces = pieces;
     block->share_at = NAN;
     fa_pieces_no_cap(block);
@@ -128,6 +130,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     job->top += steps * most;
     job->data++;
     job->ended += !fa_pieces_curved(pieces);
+    job->curves += pieces->n_panels > 0 && pieces->panels->curve > 0.0;
 }
 
 /* the windows of a line on a block's losses: the cap's, and (side 1) what is below the floor or (-1) above it */
@@ -155,7 +158,7 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_d
     double given = law->n_atoms + (double)FA_TABLE_TEN * law->table.n_panels;
     s->laid = 0.0;
     if (!(given <= FA_PIECES_GIVEN) || !fa_goes_on() ||
-        !fa_pieces_mesh(law, demand, demands, FA_PIECES_NODES, &s->mesh))
+        !fa_pieces_mesh(law, demand, demands, block->is_alone ? 4 * FA_PIECES_NODES : FA_PIECES_NODES, &s->mesh))
         return 0;
     used = fa_pieces_count(law, &s->mesh);
     n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
