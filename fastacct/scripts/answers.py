@@ -379,11 +379,13 @@ def _runs(loop: Loop, sampling: str) -> list[Run]:
     if sampling == "fixed_order":
         return [noise | {"sample_rate": 1.0, "steps": ceil(epochs)}]
     fewest, most = max(1, records // batch), -(-records // batch)
-    if sampling == "poisson" and loop.framework == "opacus" and not (loop.is_told and loop.sampling == "poisson"):
+    sizes: Run = {"records": records, "batch_size": batch}
+    if sampling == "poisson" and loop.framework == "opacus":
         lengths = {None: {fewest, most}, True: {fewest}, False: {most}}[loop.drop_last]
         rates = [1 / one for one in lengths]
-        return [noise | {"sample_rate": rate_of_float32(one), "steps": ceil(epochs * int(1 / one))} for one in rates]
-    sizes: Run = {"records": records, "batch_size": batch}
+        runs = [noise | {"sample_rate": rate_of_float32(one), "steps": ceil(epochs * int(1 / one))} for one in rates]
+        is_own = loop.is_told and loop.sampling == "poisson"  # or of another sampler, at the plain rate
+        return runs + [noise | sizes | {"batch_size": min(batch, records), "epochs": epochs}] * is_own
     if sampling in ("poisson", "shuffled"):
         whole = epochs if sampling == "poisson" else ceil(epochs)
         return [noise | sizes | {"batch_size": min(batch, records), "epochs": whole, "sampling": sampling}]

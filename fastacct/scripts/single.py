@@ -280,7 +280,11 @@ def _is_new(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
         return any(_NEW.search(one.partition("=")[2] or one) for one in values)
     if not isinstance(node, ast.Name):
         return False
+    loops = (one for one in noise.loops_around(script, node) if not _OVER_MODEL.search(ast.unparse(one.iter)))
+    inner = next(loops, None)
     for one in script.lookup(node.id, node)[1]:
+        if inner is not None and inner not in noise.loops_around(script, one.node):
+            continue  # the same in each of its rounds
         if one.kind == "parameter":
             if _is_given_new(script, one.node, seen):
                 return True

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from fastacct.scripts import noise, single, tables
+from fastacct.scripts import gaps, noise, single, tables
 from fastacct.scripts.accounts import claims
 from fastacct.scripts.engines import draws_as, from_loader, take_trainer
 from fastacct.scripts.found import Given, Loop, asked, number
@@ -176,6 +176,9 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     if (some := single.left_out(script, place, over)) is not None:
         text = ast.unparse(some.test)[:60]
         loop.asks["noise"] = f"line {some.lineno}: noise is added to some of the parameters only, where {text}"
+    for node, why in gaps.noises(script, over):
+        text = f"{ast.unparse(node).splitlines()[0][:60]} {why}"
+        loop.asks.setdefault("noise", f"line {getattr(node, 'lineno', 1)}: {text}")
     loop.take_delta()
     ask_of_file(loop)
     try:
