@@ -38,7 +38,7 @@ cached = Cached(loader)
 KEPT = {
     "list": "batches = list(loader)\nfor epoch in range(20):\n    for x, y in batches:",
     "comprehension": "batches = [(x.cuda(), y) for x, y in loader]\nfor epoch in range(20):\n    for x, y in batches:",
-    "items": "batches = [(x.cuda(), y) for x, y in loader]\nfor epoch in range(9):\n    for x, y in batches:",
+    "cycle": "s = itertools.cycle(loader)\nfor i in range(9):\n    with torch.no_grad():\n        x, y = next(s)",
     "part of a cycle": "for epoch in range(20):\n    for x, y in itertools.islice(itertools.cycle(loader), 120):",
     "class": CACHED + "for epoch in range(20):\n    for x, y in cached:",
     "table": "kept = {}\nfor i, (x, y) in enumerate(loader):\n    kept[i] = x, y\n"
