@@ -94,7 +94,7 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         if is_manual and self._batches > self.meter.accumulate:
             raise ValueError(
                 f"{self._batches} batches without a step of self.optimizers(): steps of the optimizer itself, as by "
-                f"use_pl_optimizer=False, are not seen; of batches that are added up, Meter(accumulate={self._batches})"
+                "use_pl_optimizer=False, are not seen. Say how many batches the module adds up: Meter(accumulate=)"
             )
         pl_module.log("epsilon", up_to_32_bits(self.meter.epsilon), on_step=True, on_epoch=False)
         trainer.should_stop |= not self.meter.remaining

@@ -141,7 +141,7 @@ def test_batches_that_a_module_adds_up_are_noticed(tmp_path):
                 self.optimizers().step()
 
     data = loader()
-    with pytest.raises(ValueError, match=r"5 batches were added up"):
+    with pytest.raises(ValueError, match=r"Say how many batches the module adds up: Meter\(accumulate=\)"):
         trainer(tmp_path, counting(Meter(data, **RUN))).fit(Adds(), data)
 
 
