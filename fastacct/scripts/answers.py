@@ -41,7 +41,10 @@ _NO_OPTION: Final = {
     "added up": "no option tells of these batches",
 }
 """What is said where no option helps."""
-_ASSUMED: Final = "assumes that each record is one example, and that no record changes the gradient of another"
+_ASSUMED: Final = (
+    "assumes that each record is one example, that no record changes the gradient of another, and that nothing else "
+    "that is found of records leaves the training"
+)
 """What every number rests on, and a script does not show."""
 _ONLY: Final = "only where --{} is {}, which is not its default: else this trains without privacy."
 """What is said of a flag of the script's own command line that a private loop needs."""

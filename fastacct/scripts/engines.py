@@ -80,6 +80,7 @@ def _private(loop: Loop, call: ast.Call) -> Loop:
         loop.ask("noise_multiplier", f"line {call.lineno}: clipping that changes the noise")
     if "noise_generator" in said:
         loop.ask_secret(said["noise_generator"])
+    gaps.ask_of_kinds(loop, said, call)
     ask_of_file(loop)
     if _is_lightning(script, call):
         return _in_lightning(loop, said, is_poisson)

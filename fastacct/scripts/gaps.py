@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 from fastacct.scripts import noise
+from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.steps import is_earlier, steps_of
 from fastacct.scripts.tree import Function, NoNumberError, UnclearError, last_name, walk
@@ -38,6 +39,7 @@ _SHOWS: Final = re.compile(
     r"^(?:p?print|info|debug|warning|display|imshow|matshow|imsave|imwrite|savetxt|savez\w*|save|save_image|dump|tofile)$"
     r"|^(?:Image|Table|Histogram|log|log_\w*(?:image|table|artifact)s?|add_(?:images?|embedding|text)|write(?:rows?)?)$"
 )
+_SEEDS: Final = ("manual_seed", "default_rng", "RandomState")
 _MOVES: Final = ("step", "sub_", "apply_updates", "apply_gradients")
 _OF_GRADIENT: Final = re.compile(r"grad|None|noise|sigma", re.I)
 
@@ -133,6 +135,24 @@ def beside(script: Script, given: ast.expr, returned: ast.expr, made: ast.Call) 
         return next((one for one in script.attributes["step"] if error.node is one), None)  # scaler.step(optimizer)
 
 
+def ask_of_kinds(loop: Loop, said: Mapping[str, ast.expr], made: ast.Call) -> None:
+    """No number where Opacus draws by numbers of few bits, or where ghost clipping has another loss than its own."""
+    script = loop.script
+    for call in script.calls:
+        if last_name(call.func) == "set_default_dtype" and not re.search("float(?:32|64)", ast.unparse(call)):
+            text = f"{ast.unparse(call)[:50]}: Opacus draws by numbers of that type, at a larger rate"
+            loop.ask("noise", f"line {call.lineno}: {text}")
+    mode = said.get("grad_sample_mode")
+    if mode is None or getattr(mode, "value", "ghost") in ("hooks", "functorch", "ew"):
+        return
+    target = script.parent[made]
+    names = target.targets[0] if isinstance(target, ast.Assign) else None
+    criterion = names.elts[2] if isinstance(names, ast.Tuple) and len(names.elts) == 4 else None
+    uses = script.uses[criterion.id] if isinstance(criterion, ast.Name) else []
+    if not any(isinstance(one.ctx, ast.Load) for one in uses):
+        loop.ask("noise", f"line {made.lineno}: the criterion that this returns is not used, and no other loss clips")
+
+
 # -- noise by hand ---------------------------------------------------------------------------------------------------
 
 
@@ -157,6 +177,13 @@ def noises(script: Script, over: ast.For) -> Iterator[tuple[ast.AST, str]]:
                         yield factor, "sets the noise to 0"
             if isinstance(one, ast.Call) and re.search("[Ll]aplace$", last_name(one.func)):
                 yield one, "is no Gaussian noise"
+            seeds = [each for each in walk(one) if isinstance(each, ast.Call) and last_name(each.func) in _SEEDS]
+            if (
+                isinstance(one, ast.Call)
+                and noise.DRAWN.search(last_name(one.func))
+                and any(each.args for each in seeds)
+            ):
+                yield one, "draws from a seed that is set again in each step"
             if isinstance(one, ast.Call) and last_name(one.func) in _SCALARS:
                 yield one, "is one number for all coordinates, whose differences have no noise"
             if isinstance(one, ast.Call) and last_name(one.func) == "randn" and _is_one(one):

@@ -241,6 +241,8 @@ def unfollowed(script: Script, given: Given) -> Loop | None:
     called = {last_name(one.func) for one in script.calls}
     meters = [one for one in script.calls if _METERS.match(script.qualified(one.func))]
     drawn = [one for one in script.calls if _NOISE.search(last_name(one.func))]
+    added = [one for one in script.calls if script.qualified(one.func) == "optax.add_noise"]
+    drawn = added or drawn  # of a gradient of whatever batch
     if not meters and not (drawn and called & {*_TRAINS} and claims(script.text)):
         return None
     loop = Loop(script, "by hand", (meters or drawn)[0], given)

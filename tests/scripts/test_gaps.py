@@ -157,6 +157,10 @@ for epoch in range(12):
         ("(0.0 if epoch < 3 else sigma) * C * torch.randn_like(t)", "sets the noise to 0"),
         ("sigma * C * torch.randn(1)", "one number for all coordinates"),
         ("random.gauss(0, sigma * C)", "one number for all coordinates"),
+        (
+            "sigma * C * torch.randn(t.shape, generator=torch.Generator().manual_seed(t.numel()))",
+            "seed that is set again",
+        ),
         ("torch.distributions.Laplace(0.0, sigma * C).sample(t.shape)", "is no Gaussian noise"),
     ],
 )
@@ -206,3 +210,60 @@ for epoch in range(20):
         (found,) = check(one, **given, delta=1e-5)
         assert any("its key is a new one" in text for text in found.asks.values()) == is_asked
         assert (found.epsilon is None) == is_asked
+
+
+@pytest.mark.parametrize("line", ["torch.set_rng_state(state)", "optimizer.generator.set_state(state)"])
+def test_a_state_that_is_brought_back_gives_the_same_batches(line):
+    (found,) = check(PLAIN.replace("    for x, y in loader", f"    {line}\n    for x, y in loader"))
+    assert "the same batches and noise again" in found.asks["noise"]
+    assert "noise" not in check(line + "\n" + PLAIN)[0].asks
+
+
+@pytest.mark.parametrize("line", ["wandb.watch(model, log='all')", "model.register_forward_hook(keep)"])
+def test_what_hears_of_gradients_is_asked_about(line):
+    (found,) = check("import wandb\n" + PLAIN.replace("for epoch", f"{line}\nfor epoch"))
+    assert any("no gradient and no output of private records is shown" in one for one in found.asks.values())
+
+
+@pytest.mark.parametrize("kind", ["torch.bfloat16", "torch.half"])
+def test_numbers_of_few_bits_draw_at_a_larger_rate(kind):
+    (found,) = check(PLAIN.replace("data =", f"torch.set_default_dtype({kind})\ndata ="))
+    assert "numbers of that type" in found.asks["noise"]
+    (found,) = check(PLAIN.replace("data =", "torch.set_default_dtype(torch.float64)\ndata ="))
+    assert "noise" not in found.asks
+
+
+def test_ghost_clipping_with_another_loss_clips_nothing():
+    ghost = PLAIN.replace("max_grad_norm=1.0,", "max_grad_norm=1.0, criterion=torch.nn.CrossEntropyLoss(),")
+    ghost = ghost.replace("base,", "base, grad_sample_mode='ghost',").replace(
+        "optimizer, loader =", "optimizer, crit, loader ="
+    )
+    (found,) = check(ghost)
+    assert "no other loss clips" in found.asks["noise"]
+    (found,) = check(ghost.replace("torch.nn.functional.cross_entropy(model", "crit(model"))
+    assert "noise" not in found.asks
+
+
+def test_noise_of_optax_is_no_private_loop_by_itself():
+    script = """
+import jax, optax
+from dp_accounting import rdp
+noise = optax.add_noise(eta=(NOISE * CLIP / B) ** 2, gamma=0.0, seed=0)
+tx = optax.chain(optax.clip_by_global_norm(CLIP), noise, optax.sgd(0.1))
+for epoch in range(12):
+    for x, y in batches:
+        grads = jax.grad(loss)(params, x, y)
+        state = state.apply_gradients(grads=grads)
+print("epsilon", rdp.RdpAccountant().get_epsilon(1e-6))
+"""
+    (found,) = check(script)
+    assert "what it hides is not followed" in found.asks["noise"]
+
+
+def test_a_data_set_is_the_same_however_its_arguments_are_given():
+    lines = "again = datasets.MNIST('data', True, None)\nmean = again.data.float().mean()\n"
+    script = HEAD.replace(
+        "model = torch", lines.replace("'", '"') + "data.transform = Normalize(mean)\nmodel = torch", 1
+    )
+    (found,) = check(script + PLAIN.removeprefix(HEAD))
+    assert "noise" in found.asks
