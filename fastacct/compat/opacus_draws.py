@@ -105,6 +105,9 @@ def count_poisson() -> None:
     kind = import_extra("opacus.optimizers", "opacus").DPOptimizer
     if not hasattr(kind.signal_skip_step, "tells"):
         kind.signal_skip_step = _telling(kind.signal_skip_step)
+    kind = import_extra("opacus.grad_sample", "opacus").GradSampleModuleFastGradientClipping
+    if not hasattr(kind.get_clipping_coef, "tells"):
+        kind.get_clipping_coef = _clipping(kind.get_clipping_coef)
 
 
 def batches_of(optimizer: Any) -> int:
@@ -119,7 +122,28 @@ def batches_of(optimizer: Any) -> int:
             "signal_skip_step adds batches up, and their number is not known: call backward() for each of them, and "
             "zero_grad() and step() after the last"
         )
+    if "FastGradientClipping" in type(optimizer).__name__:
+        is_clipped = all(getattr(one, "is_clipped", False) for one in optimizer.params)
+        for one in optimizer.params:
+            one.is_clipped = False
+        if not is_clipped:
+            raise ValueError(
+                "ghost clipping: this loss was not made by the criterion that make_private returned, so that nothing "
+                "was clipped: call that one"
+            )
     return int(optimizer.accumulated_iterations)
+
+
+def _clipping(coefficients: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Ghost clipping, which its optimizer hears of."""
+
+    def clipping(self: Any) -> Any:
+        for one in self.parameters():
+            one.is_clipped = True
+        return coefficients(self)
+
+    clipping.tells = True  # type: ignore[attr-defined]
+    return clipping
 
 
 def _telling(signal: Callable[[Any, bool], None]) -> Callable[[Any, bool], None]:
@@ -136,6 +160,12 @@ def _telling(signal: Callable[[Any, bool], None]) -> Callable[[Any, bool], None]
 
 def _counting(passes: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
     def counting(self: Any) -> Iterator[Any]:
+        torch: Any = import_extra("torch", "opacus")
+        if torch.finfo(torch.get_default_dtype()).eps > 2.0**-23:
+            raise ValueError(
+                f"Opacus draws batches by uniform numbers of the default type, {torch.get_default_dtype()}, which has "
+                "fewer than 24 bits: the rate is larger than 1 / len(loader). torch.set_default_dtype(torch.float32)"
+            )
         if (marks := getattr(self, "marks", None)) is not None:
             marks.extend(_begin(self))
         return _DRAWN.setdefault(_of(self), Draws()).through(passes(self))

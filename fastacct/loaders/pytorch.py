@@ -187,8 +187,20 @@ def _notes(sampler: Foreign) -> tuple[str, ...]:
 # -- Opacus -----------------------------------------------------------------------------------------------------------
 
 
+def refuse_few_bits() -> None:
+    """ValueError where Opacus' uniform numbers, of the default type, have fewer than 24 bits."""
+    torch: Foreign = sys.modules.get("torch")
+    kind = getattr(torch, "get_default_dtype", lambda: None)()
+    if kind is not None and torch.finfo(kind).eps > 2.0**-23:
+        raise ValueError(
+            f"Opacus draws batches by uniform numbers of the default type, {kind}, which has fewer than 24 bits: the "
+            "rate is larger than 1 / len(loader). Call torch.set_default_dtype(torch.float32)"
+        )
+
+
 def _poisson(rate: float, steps: int, records: int, notes: tuple[str, ...]) -> Seen:
     """Each record by itself: its uniform number of 24 bits is below the rate."""
+    refuse_few_bits()
     run = {"sample_rate": rate_of_float32(rate)}
     return Seen("", "opacus", {"poisson_sampling": True}, run, steps, records=records, notes=notes)
 

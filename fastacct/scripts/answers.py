@@ -41,7 +41,10 @@ _NO_OPTION: Final = {
     "added up": "no option tells of these batches",
 }
 """What is said where no option helps."""
-_ASSUMED: Final = "assumes that each record is one example, and that no record changes the gradient of another"
+_ASSUMED: Final = (
+    "assumes that each record is one example, that no record changes the gradient of another, and that nothing else "
+    "that is found of records leaves the training"
+)
 """What every number rests on, and a script does not show."""
 _ONLY: Final = "only where --{} is {}, which is not its default: else this trains without privacy."
 """What is said of a flag of the script's own command line that a private loop needs."""
@@ -379,11 +382,13 @@ def _runs(loop: Loop, sampling: str) -> list[Run]:
     if sampling == "fixed_order":
         return [noise | {"sample_rate": 1.0, "steps": ceil(epochs)}]
     fewest, most = max(1, records // batch), -(-records // batch)
-    if sampling == "poisson" and loop.framework == "opacus" and not (loop.is_told and loop.sampling == "poisson"):
+    sizes: Run = {"records": records, "batch_size": batch}
+    if sampling == "poisson" and loop.framework == "opacus":
         lengths = {None: {fewest, most}, True: {fewest}, False: {most}}[loop.drop_last]
         rates = [1 / one for one in lengths]
-        return [noise | {"sample_rate": rate_of_float32(one), "steps": ceil(epochs * int(1 / one))} for one in rates]
-    sizes: Run = {"records": records, "batch_size": batch}
+        runs = [noise | {"sample_rate": rate_of_float32(one), "steps": ceil(epochs * int(1 / one))} for one in rates]
+        is_own = loop.is_told and loop.sampling == "poisson"  # or of another sampler, at the plain rate
+        return runs + [noise | sizes | {"batch_size": min(batch, records), "epochs": epochs}] * is_own
     if sampling in ("poisson", "shuffled"):
         whole = epochs if sampling == "poisson" else ceil(epochs)
         return [noise | sizes | {"batch_size": min(batch, records), "epochs": whole, "sampling": sampling}]

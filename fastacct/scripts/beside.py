@@ -114,8 +114,8 @@ def _is_loss(region: Region, node: ast.AST) -> bool:
     return is_compared or is_named or bool(_LOSS.search(ast.unparse(node)))
 
 
-def is_shown(script: Script, node: ast.AST) -> bool:
-    """Whether a value is only printed, asserted, or put into a name of which that is true."""
+def is_shown(script: Script, node: ast.AST, before: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a value is only printed, asserted, or put into a name of which that is true; not one made of itself."""
     statement = script.statement(node)
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         called = statement.value.func
@@ -123,7 +123,8 @@ def is_shown(script: Script, node: ast.AST) -> bool:
     if not isinstance(statement, ast.Assign) or not all(isinstance(one, ast.Name) for one in statement.targets):
         return False
     uses = [use for one in statement.targets for use in script.uses[last_name(one)]]
-    return all(script.statement(use) is not statement and is_shown(script, use) for use in uses)
+    seen = before | {statement}
+    return all(script.statement(use) not in seen and is_shown(script, use, seen) for use in uses)
 
 
 # -- what is chosen --------------------------------------------------------------------------------------------------

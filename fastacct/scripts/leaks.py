@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from fastacct.scripts import gaps
 from fastacct.scripts.copies import copies
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
@@ -143,6 +144,8 @@ def _shown(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
         for one in script.attributes["grad_sample"]:
             if isinstance(one.ctx, ast.Load) and not _is_asked_of(script.parent[one]):
                 yield one, "takes gradients of single records, without noise"
+    for body in (one for one in (loop.body, *loop.more) if one is not None):
+        yield from ((one, why) for one in gaps.shown(script, body))
     for call in script.calls:
         name, within = last_name(call.func), getattr(call.func, "value", None)
         is_log = _LOGS.match(name) is not None and within is not None and _LOGGERS.search(ast.unparse(within))

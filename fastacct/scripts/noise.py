@@ -72,7 +72,7 @@ _AROUND: Final = re.compile(
 def is_worth_reading(text: str) -> bool:
     """Whether a script may add noise to clipped gradients by itself, or by a library that is not known."""
     low = text.lower()
-    if "Meter(" in text and "fastacct" in text:
+    if ("Meter(" in text and "fastacct" in text) or "optax.add_noise" in text:
         return True
     is_each = _SINGLE.search(text) or (_BACK.search(text) and _EACH.search(text))
     if is_each and _CLIPPED.search(text):

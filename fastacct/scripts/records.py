@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from fastacct.scripts import gaps
 from fastacct.scripts.found import Loop
 from fastacct.scripts.mixing import combining
 from fastacct.scripts.names import Script
@@ -47,6 +48,13 @@ def ask_where_records_mix(loop: Loop) -> None:
     if (node := combining(loop)) is not None:
         text = f"{ast.unparse(node)[:60]} combines records: each changes the gradients of others"
         loop.asks["one example"] = f"line {getattr(node, 'lineno', 1)}: {text}"
+    if (node := gaps.scaled_in_place(script)) is not None:
+        text = f"{ast.unparse(node)[:60]} scales the rows that a batch looks up, without noise"
+        loop.ask("noise", f"line {node.lineno}: {text}")
+    for body in (one for one in (loop.body, *loop.more) if one is not None):
+        if (node := gaps.held(script, body)) is not None:
+            text = f"{ast.unparse(node)[:60]}: a batch of an earlier step is used again"
+            loop.ask("noise", f"line {getattr(node, 'lineno', 1)}: {text}")
     loop.regions = [*_regions(script, [*([loop.body] if loop.body is not None else []), *loop.more])]
     for node, how in (row for region in loop.regions for row in region.found() if row[0] not in loop.clips):
         line = f"line {getattr(node, 'lineno', 1)}: {ast.unparse(node).splitlines()[0][:60]}"

@@ -41,13 +41,23 @@ _GROUPS: Final = ("split", "chunk", "array_split", "tensor_split")
 _LENGTH: Final = re.compile(r"len\(|shape\[0\]|size\(0\)")
 _NEW: Final = re.compile(r"split|fold_in|next|secrets|urandom|spawn|make_rng")
 _DRAWS: Final = re.compile(r"jax\.random\.(?:normal|laplace|gumbel|t$|multivariate|cauchy|truncated|generalized)")
+_HOOKS: Final = re.compile(r"register_(?:full_|forward_|backward_|post_accumulate_grad_)*(?:pre_)?hook$")
 _START: Final = re.compile(r"init|setup|make_|create|param", re.I)
 
 
 def found(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
     """Lines of a loop by hand of which it is not seen what its guarantee needs."""
-    for rows in (clips(loop), keys(loop), divided(loop), echoed(loop)):
+    for rows in (clips(loop), keys(loop), divided(loop), echoed(loop), hooks(loop)):
         yield from rows
+
+
+def hooks(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    """What hears of gradients and outputs of a model, and may show them."""
+    for call in loop.script.calls:
+        logged = [ast.unparse(one.value) for one in call.keywords if one.arg == "log"]
+        is_watched = loop.script.qualified(call.func) == "wandb.watch" and not {*logged} & {"None", "'parameters'"}
+        if is_watched or _HOOKS.match(last_name(call.func)):
+            yield call, "no gradient and no output of private records is shown, kept or changed there"
 
 
 def clips(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
@@ -280,7 +290,11 @@ def _is_new(script: Script, node: ast.AST, seen: set[ast.AST]) -> bool:
         return any(_NEW.search(one.partition("=")[2] or one) for one in values)
     if not isinstance(node, ast.Name):
         return False
+    loops = (one for one in noise.loops_around(script, node) if not _OVER_MODEL.search(ast.unparse(one.iter)))
+    inner = next(loops, None)
     for one in script.lookup(node.id, node)[1]:
+        if inner is not None and inner not in noise.loops_around(script, one.node):
+            continue  # the same in each of its rounds
         if one.kind == "parameter":
             if _is_given_new(script, one.node, seen):
                 return True

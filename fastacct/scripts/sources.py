@@ -176,13 +176,17 @@ def _is_none(node: ast.expr) -> bool:
 
 _WORDS: Final = ("transform", "target_transform", "download", "transforms")
 """Arguments of data sets that leave the records the same."""
+_TRAIN: Final = re.compile(r"(?:Fashion|K)?MNIST$|CIFAR")
+_PLACES: Final = ("root", "train", "transform", "target_transform", "download")
 _CLASSES: Final = re.compile(r"Dataset$|ImageFolder$|^(?:\w*MNIST|CIFAR\w*|SVHN|CelebA|STL10)$")
 
 
 def in_words(call: ast.Call) -> str:
     """A data set that is made, without what leaves its records the same."""
-    words = sorted(f"{one.arg}={ast.unparse(one.value)}" for one in call.keywords if one.arg not in _WORDS)
-    return f"{ast.unparse(call.func)}({', '.join([*map(ast.unparse, call.args), *words])})"
+    places = _PLACES if _TRAIN.match(last_name(call.func)) else map(str, range(len(call.args)))
+    named = {**dict(zip(places, call.args, strict=False)), **{one.arg or "**": one.value for one in call.keywords}}
+    words = sorted(f"{name}={ast.unparse(one)}" for name, one in named.items() if name not in _WORDS)
+    return f"{ast.unparse(call.func)}({', '.join(words)})"
 
 
 def made_alike(script: Script, made: ast.AST) -> list[ast.Call]:

@@ -11,7 +11,7 @@ from typing import Final
 from fastacct.scripts.found import Loop, number
 from fastacct.scripts.loops import around, iterated, passes
 from fastacct.scripts.names import Key, Script
-from fastacct.scripts.noise import seeded_again
+from fastacct.scripts.noise import is_looped, seeded_again
 from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name, line_of, walk
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
@@ -39,6 +39,7 @@ _AROUND_FILES: Final = (
     *("os.", "pathlib.", "builtins.", "shutil.", "logging.", "torch.nn", "torch.optim", "torchvision.", "opacus."),
 )
 _SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
+_RESTORES: Final = ("set_rng_state", "set_rng_state_all", "set_state", "setstate", "fork_rng")
 _SHARED: Final = "on one batch: the batches of its steps are not drawn one by one"
 _ADDED: Final = "where it adds up k Poisson batches, fa.Gaussian(noise).poisson(rate, draws=k) is a step"
 _KEPT: Final = ("state_dict", "load_state_dict", "param_groups", "state", "defaults")
@@ -212,6 +213,10 @@ def ask_of_file(loop: Loop) -> None:
     for any_field in (*patches, *fields):
         if any_field in patches or not _is_read(script, any_field):
             loop.ask("noise_multiplier", f"line {any_field.lineno}: this may set any field")
+    restored = [one for one in script.calls if last_name(one.func) in _RESTORES and is_looped(script, one, set())]
+    for call in restored[:1]:
+        text = f"{ast.unparse(call)[:50]} brings a state back: the same batches and noise again"
+        loop.ask("noise", f"line {call.lineno}: {text}")
     released = [one for name in ("load_state_dict", "step", "history") for one in script.attributes[name]]
     released = [one for one in released if "accountant" in ast.unparse(one.value)]
     for one in (*script.attributes["load_checkpoint"], *released):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from fastacct.scripts import noise, single, tables
+from fastacct.scripts import gaps, noise, single, tables
 from fastacct.scripts.accounts import claims
 from fastacct.scripts.engines import draws_as, from_loader, take_trainer
 from fastacct.scripts.found import Given, Loop, asked, number
@@ -176,6 +176,9 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     if (some := single.left_out(script, place, over)) is not None:
         text = ast.unparse(some.test)[:60]
         loop.asks["noise"] = f"line {some.lineno}: noise is added to some of the parameters only, where {text}"
+    for node, why in gaps.noises(script, over):
+        text = f"{ast.unparse(node).splitlines()[0][:60]} {why}"
+        loop.asks.setdefault("noise", f"line {getattr(node, 'lineno', 1)}: {text}")
     loop.take_delta()
     ask_of_file(loop)
     try:
@@ -238,6 +241,8 @@ def unfollowed(script: Script, given: Given) -> Loop | None:
     called = {last_name(one.func) for one in script.calls}
     meters = [one for one in script.calls if _METERS.match(script.qualified(one.func))]
     drawn = [one for one in script.calls if _NOISE.search(last_name(one.func))]
+    added = [one for one in script.calls if script.qualified(one.func) == "optax.add_noise"]
+    drawn = added or drawn  # of a gradient of whatever batch
     if not meters and not (drawn and called & {*_TRAINS} and claims(script.text)):
         return None
     loop = Loop(script, "by hand", (meters or drawn)[0], given)

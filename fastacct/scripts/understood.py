@@ -57,8 +57,9 @@ def ask_of_the_unknown(loop: Loop) -> None:
             *moved(loop),
             *single.found(loop),
         ]
-    except (RecursionError, UnclearError):
-        return  # which is asked about where leaks are looked for
+    except (RecursionError, UnclearError) as error:
+        loop.ask("noise", f"what is done with private records cannot be told: {error}")
+        return
     for node, claim in found:
         loop.vouch(node, claim)
     for number, line in enumerate(loop.script.text.splitlines(), 1) if _PERSONS.search(loop.script.text) else ():

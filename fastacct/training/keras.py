@@ -108,6 +108,11 @@ class MeterCallback(callbacks.Callback):  # type: ignore[misc]
         self.meter.epoch()
         if not self._is_checked:  # after all callbacks that restore weights
             self._private = steps_of(self.model)
+            if self._private and is_new(self.meter):
+                raise ValueError(
+                    f"this model has taken {self._private} private steps, and the meter has counted none: make the "
+                    "model anew, go on with its meter, or give what was released already as after="
+                )
 
     def on_train_batch_begin(self, batch: int, logs: Foreign = None) -> None:
         """Record the step, or refuse it."""

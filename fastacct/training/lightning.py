@@ -40,7 +40,8 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
     def on_train_start(self, trainer: Foreign, pl_module: Foreign) -> None:
         """Refuse other batches, and another number of them a step, than the meter counts."""
         self._batches, self._begins = 0, True  # of a fit that was broken off
-        if trainer.accumulate_grad_batches != self.meter.accumulate:
+        is_manual = not getattr(pl_module, "automatic_optimization", True)  # which adds batches up by itself
+        if trainer.accumulate_grad_batches != self.meter.accumulate and not is_manual:
             batches = trainer.accumulate_grad_batches
             raise ValueError(f"the trainer accumulates {batches} batches a step: Meter(accumulate={batches})")
         if trainer.global_step and is_new(self.meter):
@@ -88,7 +89,13 @@ class MeterCallback(pytorch.Callback):  # type: ignore[misc]
         self.meter.step()
 
     def on_train_batch_end(self, trainer: Foreign, pl_module: Foreign, *given: Foreign, **named: Foreign) -> None:
-        """Log epsilon; end the training where no step is left."""
+        """Log epsilon; end the training where no step is left, or where steps are taken that are not seen."""
+        is_manual = not getattr(pl_module, "automatic_optimization", True)
+        if is_manual and self._batches > self.meter.accumulate:
+            raise ValueError(
+                f"{self._batches} batches without a step of self.optimizers(): steps of the optimizer itself, as by "
+                "use_pl_optimizer=False, are not seen. Say how many batches the module adds up: Meter(accumulate=)"
+            )
         pl_module.log("epsilon", up_to_32_bits(self.meter.epsilon), on_step=True, on_epoch=False)
         trainer.should_stop |= not self.meter.remaining
 

@@ -55,7 +55,9 @@ class Guard:
         self._engine, self._log, self._record = engine, log, optimizer.step_hook
         self._sampler, self._is_closed = _drawn_by(optimizer.step_hook), False
         self._begins, self._known = True, ([*engine.accountant.history], float(engine.get_epsilon(self.delta)))
-        optimizer.attach_step_hook(self._step)
+        attach = optimizer.attach_step_hook
+        attach(self._step)
+        optimizer.attach_step_hook = lambda hook: attach(hook if _is_guard(hook) else _both(self._step, hook))
 
     @property
     def epsilon(self) -> float:
@@ -104,6 +106,20 @@ class Guard:
             self._begins = False
         if begun:
             self._sampler.marks, self._sampler.told = [], 0
+
+
+def _is_guard(hook: Foreign) -> bool:
+    return isinstance(getattr(hook, "__self__", None), Guard)
+
+
+def _both(step: Callable[[Foreign], None], hook: Callable[[Foreign], object]) -> Callable[[Foreign], None]:
+    """A hook that is attached later, behind the guard's: Opacus has one alone."""
+
+    def both(optimizer: Foreign) -> None:
+        step(optimizer)
+        hook(optimizer)
+
+    return both
 
 
 def _drawn_by(hook: Foreign) -> Foreign:

@@ -47,6 +47,11 @@ def refuse_less_noise(optimizer: Foreign, noise_multiplier: float, *, adds_noise
         raise ValueError(
             "signal_skip_step adds batches up, and a meter counts each: add them up by the trainer, Meter(accumulate=)"
         )
+    if "FastGradientClipping" in type(own).__name__ and not adds_noise:
+        raise ValueError(
+            "ghost clipping clips in the loss that make_private returns, and a trainer takes its own: nothing is "
+            "clipped. Take GradSampleModule and DPOptimizer; if your loss clips, MeterCallback(meter, adds_noise=True)"
+        )
     refuse_less(own, noise_multiplier, "optimizer")
     refuse_replaced(own)
 

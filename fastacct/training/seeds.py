@@ -13,6 +13,7 @@ import numpy as np
 
 from fastacct.core.extras import Foreign
 from fastacct.loaders.keywords import refuse_known
+from fastacct.loaders.pytorch import refuse_few_bits
 from fastacct.loaders.seen import Seen, of_seed
 
 _HERE: Final[set[str]] = set()
@@ -125,7 +126,9 @@ def begin_of(batches: object) -> Begin | None:
 
 def of_sampler(sampler: Foreign) -> Begin | None:
     """What samples of PyTorch begin with."""
-    if not type(sampler).__module__.startswith("opacus."):
+    if type(sampler).__module__.startswith("opacus."):
+        refuse_few_bits()
+    else:
         sampler = getattr(sampler, "sampler", None)
         if not getattr(sampler, "replacement", False):
             return None

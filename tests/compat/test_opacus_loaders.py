@@ -196,3 +196,13 @@ def test_an_optimizer_whose_batches_are_not_known_or_that_tells_more_is_refused(
     adaptive.unclipped_num_std = 2.0
     with pytest.raises(ValueError, match=r'releases the count of the gradients.*clipping="flat"'):
         batches_of(adaptive)
+
+
+def test_a_step_of_ghost_clipping_is_clipped_by_its_criterion():
+    weight = SimpleNamespace()
+    ghost = type("DPOptimizerFastGradientClipping", (SimpleNamespace,), {})(accumulated_iterations=1, params=[weight])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not made by the criterion that make_private returned"):
+            batches_of(ghost)
+        weight.is_clipped = True
+        assert batches_of(ghost) == 1

@@ -127,9 +127,7 @@ def test_a_model_that_was_fitted_before_it_was_private_takes_private_steps(found
 
 def test_other_batches_than_are_counted_are_refused(found):
     assert found["poisson"] == [found["poisson"][0], 0]
-    assert (
-        "goes through arrays once an epoch, shuffled, and the meter counts sampling = 'poisson'" in found["poisson"][0]
-    )
+    assert "once an epoch, shuffled, and the meter counts sampling = 'poisson'" in found["poisson"][0]
     assert "draws sample_rate = 0.5, and the meter counts 0.01" in found["rate"][0]
     first, second = found["fits"]
     assert first[1] == second[1] == 10

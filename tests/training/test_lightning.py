@@ -141,7 +141,7 @@ def test_batches_that_a_module_adds_up_are_noticed(tmp_path):
                 self.optimizers().step()
 
     data = loader()
-    with pytest.raises(ValueError, match=r"5 batches were added up"):
+    with pytest.raises(ValueError, match=r"Say how many batches the module adds up: Meter\(accumulate=\)"):
         trainer(tmp_path, counting(Meter(data, **RUN))).fit(Adds(), data)
 
 
@@ -337,3 +337,50 @@ def test_a_generator_that_is_seeded_anew_in_each_epoch_is_refused(tmp_path, of):
     with pytest.raises(ValueError, match=f"generator draws the same {of} again"):
         trainer(tmp_path, MeterCallback(meter)).fit(Again(), made)
     assert meter.steps == (20 if of == "batches" else 10)  # the first epoch begins one number later
+
+
+def test_steps_of_the_optimizer_itself_are_noticed(tmp_path):
+    """30 private steps were 0.0 where 4.178 is the truth."""
+
+    class Manual(Module):
+        automatic_optimization = False
+
+        def training_step(self, batch, _):
+            self.manual_backward(super().training_step(batch, _))
+            self.optimizers(use_pl_optimizer=False).step()
+
+    meter = Meter(loader(), **RUN)
+    with pytest.raises(ValueError, match=r"2 batches without a step of self\.optimizers"):
+        trainer(tmp_path, counting(meter)).fit(Manual(), loader())
+
+
+def test_batches_that_a_module_adds_up_by_itself_are_one_step(tmp_path):
+    class Manual(Module):
+        automatic_optimization = False
+
+        def training_step(self, batch, i):
+            self.manual_backward(super().training_step(batch, i))
+            if i % 5 == 4:
+                self.optimizers().step()
+                self.optimizers().zero_grad()
+
+    meter = Meter(loader(), **RUN, accumulate=5)
+    trainer(tmp_path, counting(meter)).fit(Manual(), loader())
+    assert (meter.steps, meter.epsilon) == (6, passes(30))
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_numbers_of_few_bits_draw_no_poisson_batches(kind):
+    """1 / 1000 was .00292: 0.186 where 0.584 is the truth."""
+    data_loader = pytest.importorskip("opacus.data_loader", reason="Opacus is not installed")
+    made = data_loader.DPDataLoader.from_data_loader(loader(), generator=secret_generator())
+    meter, before = Meter(made, noise_multiplier=3.0, delta=1e-4), torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(kind)
+        with pytest.raises(ValueError, match="fewer than 24 bits"):
+            Meter(made, noise_multiplier=3.0, delta=1e-4)
+        with pytest.raises(ValueError, match="fewer than 24 bits"):
+            next(meter.batches())
+    finally:
+        torch.set_default_dtype(before)
+    assert meter.steps == 0

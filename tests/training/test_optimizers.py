@@ -32,6 +32,14 @@ def test_an_optimizer_that_adds_batches_up_or_tells_its_norms_is_refused():
         refuse_less_noise(SimpleNamespace(noise_multiplier=1.0, unclipped_num_std=2.0), 1.0)
 
 
+def test_ghost_clipping_needs_a_word_where_a_trainer_takes_its_own_loss():
+    """Nothing is clipped then: an update of .58 where .0003 is the norm."""
+    ghost = type("DPOptimizerFastGradientClipping", (SimpleNamespace,), {})(noise_multiplier=1.0)
+    with pytest.raises(ValueError, match="ghost clipping clips in the loss that make_private returns"):
+        refuse_less_noise(ghost, 1.0)
+    refuse_less_noise(ghost, 1.0, adds_noise=True)
+
+
 def test_an_optimizer_that_adds_no_noise_is_refused_unless_the_noise_is_said_to_be_elsewhere():
     assert private_part(SimpleNamespace()) is None
     for one in (SimpleNamespace(), SimpleNamespace(optimizer=SimpleNamespace()), None):
