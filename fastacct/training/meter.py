@@ -314,9 +314,9 @@ class Meter:
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept in a checkpoint: plain numbers and words, for JSON too."""
-        counts = (self.steps, self._units, (self._left if self._in_pass is None else self._in_pass) or 0)
-        found = {"version": _VERSION, "run": self._words(), **dict(zip(_COUNTS, counts, strict=True))}
-        found["meters"] = counts_of(self)
+        in_pass = (self._left if self._in_pass is None else self._in_pass) or 0
+        found: dict[str, object] = dict(zip(_COUNTS, (self.steps, self._units, in_pass), strict=True))
+        found |= {"version": _VERSION, "run": self._words(), "meters": counts_of(self)}
         return sealed(found | ({"seeds": sorted(marks)} if (marks := self._seeds.marks | self._seeds.theirs) else {}))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -348,14 +348,13 @@ class Meter:
             refuse_changed(state)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: {error}") from error
-        size = self._size
-        if own != (units, steps) or not (-(-steps // size) <= units <= steps and in_pass <= min(steps, size)):
+        if own != (units, steps) or not -(-steps // self._size) <= units <= steps or in_pass > min(steps, self._size):
             raise ValueError("the state is damaged: its counts do not fit together")
         return steps, units, in_pass
 
     def _words(self) -> str:
         """The run and what was before it, for comparison."""
-        before = "" if self._after is None else f", after={self._after!r}"
+        before = f", after={self._after!r}" * (self._after is not None)
         parts = [f"{name}={value!r}" for name, value in sorted(self._run.items())]
         return f"{', '.join(parts)}, draws={self._draws}, per={self._live.per}, length={self._live.length}{before}"
 
