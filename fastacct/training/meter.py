@@ -160,8 +160,7 @@ class Meter:
         """The same of a pass that was open when the state was saved."""
         self._named = named({})
         self._met: dict[str, tuple[int, int]] = {}  # units and steps of files when this meter met them
-        self._seeds = Seeds()
-        self._uses_all = False
+        self._seeds, self._uses_all = Seeds(), False
         self._epsilon_of(1)  # refused here, if at all
         is_plain = "bins" not in self._run and "accountant" not in self._asked
         self._uses_all = is_plain and self._run.get("sampling") == "shuffled"
@@ -297,9 +296,9 @@ class Meter:
         try:
             given = loader if isinstance(loader, Seen) else accumulated(seen(loader), mine.batches, loader)
         except UnknownLoaderError:
-            if self._loader is None:
-                return
-            raise
+            if self._loader is not None:
+                raise
+            return
         if self._loader is None:
             proved(given, self._asked.get("neighbors", "add_remove"))
         refuse_other_draws(given, mine)
@@ -327,8 +326,8 @@ class Meter:
         ValueError
             The state of another run, or a damaged one.  Nothing has changed then.
         """
-        steps, units, in_pass = self._counts_in(state)
-        self.steps, self._units, self._named, self._met = steps, units, named(state["meters"]), {}
+        self.steps, self._units, in_pass = self._counts_in(state)
+        self._named, self._met = named(state["meters"]), {}
         self._seeds.marks |= {*state.get("seeds", [])}
         self._in_pass, self._left = None, in_pass if 0 < in_pass < self._size else None
 

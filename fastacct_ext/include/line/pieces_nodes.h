@@ -109,8 +109,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     block->memory = rows[4];
     block->capacity = (int)capacity;
     block->family = &fa_pieces_family;
-    block->is_alone = job->n == 1;
-    job->blocks->is_alone &= job->n == 1;
+    job->blocks->is_alone = block->is_alone = job->n == 1;
     block->pieces = pieces;
     block->share_at = NAN;
     fa_pieces_no_cap(block);
