@@ -39,10 +39,15 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
     adds_noise : bool
         Whether rounds clip the clients, weigh them and add the noise as is counted, otherwise than by Flower's own
         strategies of fixed clipping around its FedAvg.  Others are refused without it.
+    clients_clip : bool
+        Whether each client clips what it sends, as by `mods=[fixedclipping_mod]`.  The server does not see it; a
+        strategy that leaves the clipping to its clients is refused without it.
     """
 
-    def __init__(self, strategy: Foreign, meter: Meter, *, adds_noise: bool = False) -> None:
-        self.strategy, self.meter, self.adds_noise = strategy, meter, adds_noise
+    def __init__(
+        self, strategy: Foreign, meter: Meter, *, adds_noise: bool = False, clients_clip: bool = False
+    ) -> None:
+        self.strategy, self.meter, self.adds_noise, self.clients_clip = strategy, meter, adds_noise, clients_clip
         self._refuse_noise()
 
     def configure_train(self, server_round: int, arrays: Foreign, config: Foreign, grid: Foreign) -> Iterable[Foreign]:
@@ -97,3 +102,8 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
 
     def _refuse_noise(self) -> None:
         refuse_noise(self.strategy, self.meter.least_noise, _strategy.FedAvg, adds_noise=self.adds_noise)
+        if not (self.adds_noise or self.clients_clip) and "ClientSide" in type(self.strategy).__name__:
+            raise ValueError(
+                "the clients clip by themselves, which the server does not see: without it no epsilon holds. If the "
+                "ClientApp of each has mods=[fixedclipping_mod], say so: Metered(strategy, meter, clients_clip=True)"
+            )

@@ -73,7 +73,7 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
             kept = state.stateful_callbacks.get(_NAME)
             if kept is None:
                 raise ValueError("the checkpoint has no meter: give what was released already as after=")
-            kept = kept["attributes"]
+            kept = _own(kept if isinstance(kept, list) else [kept], self.meter)
             go_on(self.meter, kept["meter"])
         same = self.same_data and kept is not None and kept["order"] is not None and kept["order"] == self._order
         self._is_resumed, self._is_over = kept is not None, False
@@ -116,6 +116,13 @@ class MeterCallback(_callback.TrainerCallback, _callback.ExportableState):  # ty
         for one in (logs, state.log_history[-1] if state.log_history else None):
             if one is not None:
                 one["epsilon"] = self.meter.epsilon
+
+
+def _own(kept: list[Foreign], meter: Meter) -> Foreign:
+    """What a checkpoint kept of a meter: of several of this run, as for two deltas, the one that has counted most."""
+    found = [one["attributes"] for one in kept]
+    own = [one for one in found if one["meter"].get("run") == meter._words()]
+    return max(own or found, key=lambda one: float(one["meter"].get("steps", 0)))
 
 
 def _order(loader: Foreign) -> list[str] | None:

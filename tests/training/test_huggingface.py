@@ -171,6 +171,18 @@ def test_an_open_epoch_goes_on_with_the_same_data_alone(tmp_path, made, before, 
     assert (meter.steps, meter.epsilon) == (10, passes(10 * passes_counted))
 
 
+def test_two_meters_of_one_training_go_on_from_its_checkpoint(tmp_path):
+    """Two deltas: the checkpoint has a list of two states, which was a TypeError."""
+    for steps in (5, 15):
+        made = trainer(tmp_path, save_strategy="steps", save_steps=5, max_steps=steps)
+        meters = [Meter(made, **RUN | {"delta": delta}) for delta in (1e-4, 1e-6)]
+        for meter in meters:
+            counting(meter).attach(made)
+        made.train(resume_from_checkpoint=steps > 5)
+        assert [meter.steps for meter in meters] == [steps, steps]
+    assert meters[0].epsilon == passes(15) < meters[1].epsilon
+
+
 def test_a_checkpoint_without_a_meter_is_refused(tmp_path):
     trainer(tmp_path, save_strategy="epoch", num_train_epochs=1).train()
     mine = trainer(tmp_path, num_train_epochs=2)
