@@ -55,12 +55,15 @@ def test_checkpoints_of_other_trainings_are_added():
         return meter
 
     for own, kept in ((0, 30), (20, 30), (30, 30), (30, 20), (30, 0)):
-        meter, state = made(own), json.loads(json.dumps(made(kept).state_dict()))
+        meter = made(own)
+        before, state = meter.state_dict(), json.loads(json.dumps(made(kept).state_dict()))
         for _ in range(2):  # the second time it has all of it
             go_on(meter, state)
             assert meter.steps == meter._units == own + kept
         meter.step(5)
         go_on(meter, state)
+        assert meter.steps == own + kept + 5
+        go_on(meter, before)  # its own
         assert meter.steps == own + kept + 5
 
 
