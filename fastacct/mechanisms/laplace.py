@@ -26,7 +26,7 @@ _LEAST: Final = 1e-290
 
 
 class Laplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1}):
-    """Laplace noise on a query to which every record contributes at most 1 in L1 norm.
+    """Laplace noise on numbers of which a record moves one, by at most 1 (if it moves several: `PureDP(1 / noise)`).
 
     **Guarantee.** Exact for one number, and for vectors of which a record moves one coordinate.  Where it may move
     several, by 1 altogether, one coordinate is the worst case for every Rényi order (log-sum-exp in the shift is

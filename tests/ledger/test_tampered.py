@@ -29,7 +29,7 @@ def test_states_of_all_kinds_are_changed_in_all_ways():
 def test_a_reader_that_believes_a_changed_state_is_caught():
     """A meter that takes counts without their checksum; an accountant that crashes."""
     meters = [state for state in tamper.states() if "steps" in json.loads(state.text)]
-    text = json.dumps({**json.loads(meters[0].text), "steps": 1, "units": 1})
+    text = json.dumps({**json.loads(meters[0].text), "steps": 1, "units": 1, "meters": {"another": [1, 1]}})
     assert tamper.verdict(meters[0], text.encode()) == "refused"
     rest = {name: value for name, value in json.loads(text).items() if name != "checksum"}
     assert tamper.verdict(meters[0], json.dumps(rest).encode()).startswith("WRONG")
