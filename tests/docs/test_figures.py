@@ -116,7 +116,7 @@ FIGURES = [
     ("loaders.md", r"here (.*) \(rounded up\)", lambda: shuffled(1000)),
     (
         "loaders.md",
-        r"At noise 0.2 the lower end of delta at epsilon 1 is (.*), and the truth is at most (.*)\. The",
+        r"under `zero_out`, the lower end of delta at epsilon 1 is (.*), and the truth is at most (.*)\. The",
         lambda: [
             fa.dpsgd.delta_bounds(**WORKERS, **ZEROED).lower,
             0.8 * fa.delta(fa.Gaussian(0.2), epsilon=1.0, neighbors="zero_out"),
