@@ -102,7 +102,8 @@ class Metered(_strategy.Strategy):  # type: ignore[misc]
 
     def _refuse_noise(self) -> None:
         refuse_noise(self.strategy, self.meter.least_noise, _strategy.FedAvg, adds_noise=self.adds_noise)
-        if not (self.adds_noise or self.clients_clip) and "ClientSide" in type(self.strategy).__name__:
+        kinds = "".join(kind.__name__ for kind in type(self.strategy).__mro__)
+        if not (self.adds_noise or self.clients_clip) and "ClientSide" in kinds:
             raise ValueError(
                 "the clients clip by themselves, which the server does not see: without it no epsilon holds. If the "
                 "ClientApp of each has mods=[fixedclipping_mod], say so: Metered(strategy, meter, clients_clip=True)"

@@ -187,8 +187,10 @@ def test_clients_that_weigh_differently_are_refused():
     found = start(Metered(private(mean()), Meter(**ALL)), Grid(weight=lambda node: 7))
     assert found.train_metrics_clientapp[1]["epsilon"] == fa.dpsgd.epsilon(**ALL, steps=1)
     equal = private(mean(weighted_by_key="loss"), kind=DifferentialPrivacyClientSideFixedClipping)
-    with pytest.raises(ValueError, match="the server does not see: without it no epsilon holds"):
-        Metered(equal, Meter(**ALL))
+    other = private(mean(), kind=type("Ours", (DifferentialPrivacyClientSideFixedClipping,), {}))
+    for one in (equal, other):
+        with pytest.raises(ValueError, match="the server does not see: without it no epsilon holds"):
+            Metered(one, Meter(**ALL))
     assert start(Metered(equal, Meter(**ALL), clients_clip=True), unequal).train_metrics_clientapp
     start(Metered(mean(), Meter(**ALL), adds_noise=True), unequal)
 
