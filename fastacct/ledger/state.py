@@ -87,8 +87,10 @@ def sealed(state: Mapping[str, object]) -> dict[str, object]:
     return {**state, "checksum": checksum(state)}
 
 
-def refuse_changed(state: Mapping[str, object], of: str = "") -> None:
+def refuse_changed(state: Mapping[str, object], of: str = "", *, needs_one: bool = False) -> None:
     """ValueError where a checksum is not that of what was written; states of versions without one are taken."""
+    if needs_one and "checksum" not in state:
+        raise ValueError(f"{of}it has no checksum")
     rest = {name: value for name, value in state.items() if name != "checksum"}
     if state.keys() != rest.keys() and state["checksum"] != checksum(rest):
         raise ValueError(f"{of}its checksum is not that of what was written")

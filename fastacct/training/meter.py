@@ -344,7 +344,7 @@ class Meter:
             steps, units, in_pass = (int(as_number(name, state[name], _STATE)) for name in _COUNTS)
             Seeds(state.get("seeds", []))
             own = total(named(state["meters"])[1])
-            refuse_changed(state)
+            refuse_changed(state, needs_one=True)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: {error}") from error
         if own != (units, steps) or not -(-steps // self._size) <= units <= steps or in_pass > min(steps, self._size):

@@ -6,6 +6,7 @@ import random
 import pytest
 
 import fastacct as fa
+from fastacct.ledger.state import sealed
 from fastacct.training import Meter
 from tests import tamper
 
@@ -27,12 +28,14 @@ def test_states_of_all_kinds_are_changed_in_all_ways():
 
 
 def test_a_reader_that_believes_a_changed_state_is_caught():
-    """A meter that takes counts without their checksum; an accountant that crashes."""
+    """A meter that takes counts of which it was not told; one that crashes."""
     meters = [state for state in tamper.states() if "steps" in json.loads(state.text)]
     text = json.dumps({**json.loads(meters[0].text), "steps": 1, "units": 1, "meters": {"another": [1, 1]}})
     assert tamper.verdict(meters[0], text.encode()) == "refused"
     rest = {name: value for name, value in json.loads(text).items() if name != "checksum"}
-    assert tamper.verdict(meters[0], json.dumps(rest).encode()).startswith("WRONG")
+    assert tamper.verdict(meters[0], json.dumps(rest).encode()) == "refused"
+    believing = meters[0]._replace(read=lambda text: meters[0].read(json.dumps(sealed(json.loads(text)))))
+    assert tamper.verdict(believing, json.dumps(rest).encode()).startswith("WRONG")
     crashing = meters[0]._replace(read=lambda text: json.loads(text)["no such field"])
     assert "KeyError" in tamper.verdict(crashing, text.encode())
 
@@ -43,8 +46,8 @@ def test_a_meter_says_why_it_refuses_a_changed_state():
     state = meter.state_dict()
     with pytest.raises(ValueError, match="checksum is not that of what was written"):
         meter.load_state_dict({**state, "steps": 2, "units": 2})
-    former = {name: value for name, value in state.items() if name != "checksum"}
-    meter.load_state_dict(former)  # of versions before it
+    with pytest.raises(ValueError, match="it has no checksum"):
+        meter.load_state_dict({name: value for name, value in state.items() if name != "checksum"})
     assert meter.steps == 3
 
 
