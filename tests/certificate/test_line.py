@@ -9,6 +9,7 @@ import mpmath as mp
 import pytest
 
 import fastacct as fa
+from fastacct import certificate
 from fastacct.certificate import checker
 from fastacct.certificate import line as line_of
 from fastacct.certificate.describe import releases
@@ -152,3 +153,19 @@ def test_what_is_wrong_is_not_proved_on_a_line(name: str, line: dict) -> None:
     OFF_THE_LINE[name](changed)
     with pytest.raises((ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
         checker.proved(json.dumps(changed))
+
+
+@pytest.mark.parametrize(("nodes", "tries"), [(400, 3), (600, 1)])
+def test_a_dear_certificate_is_tried_once(nodes: int, tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try of so many nodes takes half a minute."""
+    tried: list[object] = []
+
+    def refused(checker: object, document: object) -> None:
+        tried.append(document)
+        raise ValueError("not proved")
+
+    monkeypatch.setattr(certificate, "_proved", refused)
+    monkeypatch.setattr(certificate.Lines, "plan", lambda self, direction: {"nodes": nodes})
+    with pytest.raises(ValueError, match="no certificate of 9 digits was found, ask for 7 or fewer: not proved"):
+        fa.certify(fa.Gaussian(2.0) * 2, delta=1e-5, digits=9)
+    assert len(tried) == tries
