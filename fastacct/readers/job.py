@@ -14,8 +14,9 @@ from fastacct.core.bounds import Bounds, Found, Status, meet
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
+from fastacct.core.work import counted
 from fastacct.mechanisms.process import Process
-from fastacct.readers.asked import DIVERGENCES, EXACTLY, QUICKLY, ROUGHLY, Ask, Quantity, Settings
+from fastacct.readers.asked import DIVERGENCES, EXACTLY, QUICKLY, ROUGHLY, SPARINGLY, Ask, Quantity, Settings
 from fastacct.readers.cell import CellReader
 from fastacct.readers.cell_job import read_run
 from fastacct.readers.contour import Contour, kernel_directions
@@ -80,18 +81,21 @@ def _or_alike(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
 def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
     """The largest of several jobs; of most it costs little to know that another one is larger.
 
-    Each target by itself, so that its bits do not depend on the others.
+    Each target by itself, so that its bits do not depend on the others.  After some seconds no grid is made.
     """
     first = [by_cells(job, ask, QUICKLY) for job in jobs]
     lower, upper, status = (np.stack([np.ravel(found[i]) for found in first]) for i in range(3))
     is_final = status == Status.TIGHT
     for i, target in enumerate(np.broadcast_to(ask.target, ask.shape).ravel()):
         asked = ask._replace(target=np.array(target), shape=())
-        for k, settings in itertools.product(np.argsort(-upper[:, i], kind="stable").tolist(), (ROUGHLY, EXACTLY)):
-            known = lower[:, i] if is_lower else upper[is_final[:, i], i]
-            if not is_final[k, i] and upper[k, i] > known.max(initial=-math.inf):
-                lower[k, i], upper[k, i], _ = by_cells(jobs[k], asked, settings)
-                is_final[k, i] = settings == EXACTLY
+        order = np.argsort(-upper[:, i], kind="stable").tolist()
+        with counted() as done:
+            for k, settings in itertools.product(order, (ROUGHLY, EXACTLY)):
+                known = lower[:, i] if is_lower else upper[is_final[:, i], i]
+                if not is_final[k, i] and upper[k, i] > known.max(initial=-math.inf):
+                    one = SPARINGLY if sum(done.values()) > 2e9 else settings
+                    lower[k, i], upper[k, i], _ = by_cells(jobs[k], asked, one)
+                    is_final[k, i] = one != ROUGHLY
     low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
     return Bounds(low, high, status_of_answer(ask.quantity, low, high))
 
