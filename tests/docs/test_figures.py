@@ -278,7 +278,8 @@ def test_groups_are_certified_as_their_page_says():
 )
 def test_attacks_are_exact_where_their_page_says(word, job, is_tight):
     said = re.search(
-        r"They are exact for (.*?)\. For others .*? says `LOOSE` where that is wide: (.*)", (DOCS / "mechanisms.md").read_text()
+        r"They are exact for (.*?)\. For others .*? says `LOOSE` where that is wide: (.*)",
+        (DOCS / "mechanisms.md").read_text(),
     )
     assert word in (said[1] if is_tight or "`" in word else said[2])
     assert (fa.tpr_at_fpr_bounds(job, 0.01).status == fa.Status.TIGHT) == is_tight

@@ -268,7 +268,9 @@ def test_a_guarantee_that_protects_nobody_says_so_at_the_top():
     large = fa.report(**RUN, delta=2e-5)
     assert large.verdict.startswith("This guarantee protects nobody: who publishes one record")
     rounded = fa.report(noise_multiplier=1.3, records=1000, batch_size=10, epochs=1, delta=1e-3)
-    assert fa.report(**RUN | {"records": 60_000}, delta=1.6666666666666664e-5).verdict == rounded.verdict == large.verdict
+    assert (
+        fa.report(**RUN | {"records": 60_000}, delta=1.6666666666666664e-5).verdict == rounded.verdict == large.verdict
+    )
     for found in (weak, void, large):
         assert found.verdict in found.summary
         headings = {"text": "What this report is about", "markdown": "## What this report is about"}
