@@ -81,23 +81,29 @@ def _or_alike(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
 def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
     """The largest of several jobs; of most it costs little to know that another one is larger.
 
-    Each target by itself, so that its bits do not depend on the others.  After some seconds no grid is made.
+    Each target by itself, so that its bits do not depend on the others.
     """
     first = [by_cells(job, ask, QUICKLY) for job in jobs]
     lower, upper, status = (np.stack([np.ravel(found[i]) for found in first]) for i in range(3))
     is_final = status == Status.TIGHT
     for i, target in enumerate(np.broadcast_to(ask.target, ask.shape).ravel()):
         asked = ask._replace(target=np.array(target), shape=())
-        order = np.argsort(-upper[:, i], kind="stable").tolist()
-        with counted() as done:
-            for k, settings in itertools.product(order, (ROUGHLY, EXACTLY)):
-                known = lower[:, i] if is_lower else upper[is_final[:, i], i]
-                if not is_final[k, i] and upper[k, i] > known.max(initial=-math.inf):
-                    one = SPARINGLY if sum(done.values()) > 2e9 else settings
-                    lower[k, i], upper[k, i], _ = by_cells(jobs[k], asked, one)
-                    is_final[k, i] = one != ROUGHLY
+        _tell_apart(jobs, asked, lower[:, i], upper[:, i], is_final[:, i], is_lower=is_lower)
     low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
     return Bounds(low, high, status_of_answer(ask.quantity, low, high))
+
+
+def _tell_apart(
+    jobs: list[Process], ask: Ask, lower: Cells, upper: Cells, is_final: NDArray[np.bool_], *, is_lower: bool
+) -> None:
+    """Better bounds of those that may be the largest, in their places; after some seconds without grids."""
+    with counted() as done:
+        for k, settings in itertools.product(np.argsort(-upper, kind="stable").tolist(), (ROUGHLY, EXACTLY)):
+            known = lower if is_lower else upper[is_final]
+            if not is_final[k] and upper[k] > known.max(initial=-math.inf):
+                one = SPARINGLY if sum(done.values()) > 2e9 else settings
+                lower[k], upper[k], _ = by_cells(jobs[k], ask, one)
+                is_final[k] = one != ROUGHLY
 
 
 def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
