@@ -126,6 +126,8 @@ def calibrate(
         if target == 0.0:
             with suppress(TypeError, ValueError):  # said in words where epsilon is asked
                 return _of_zero(lambda x: as_process(build(x)), goal, ends, options, level)
+        if ends is None:
+            _refuse_what_is_left(lambda x: as_process(build(x)), goal, options)
         start = _nearby(lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
     return boundary(level, ends, f"{name} <= {target!r}", hint, start)
 
@@ -183,6 +185,20 @@ def _nearby(
         return boundary(level, ends, "", width=4e-3)  # that of a coarse grid may be as far off
     except (TypeError, ValueError):  # said in words where it is asked again
         return None
+
+
+def _refuse_what_is_left(build: Callable[[float], Process], goal: _Goal, options: CurveOptions) -> None:
+    """Refuse a target that what does not change with the number is above alone, at both ends of the search."""
+    try:
+        near, far = (dict(build(x)) for x in WIDEST)
+        left = Process((kind, min(count, far[kind])) for kind, count in near.items() if kind in far)
+    except (TypeError, ValueError):  # said in words where it is asked again
+        return
+    if left and (spent := answer("epsilon", left, goal.delta, **options)).lower > goal.epsilon:
+        alone = (
+            f"epsilon stays at {float(spent.upper)!r}, which the parts that do not change with the number cost alone"
+        )
+        raise ValueError(f"epsilon <= {goal.epsilon!r} cannot be met: {alone}")
 
 
 def _of_zero(
