@@ -115,10 +115,11 @@ def calibrate(
         return excess(seen[x], target)
 
     def hint() -> str:
-        least = min(seen.values())
         if bracket is None:
-            return f"{name} stays at {least!r}, which the parts that do not change with the number cost alone"
-        return f"the smallest {name} in the bracket is {least!r}; try another bracket"
+            return (
+                f"{name} stays at {min(seen.values())!r}, which the parts that do not change with the number cost alone"
+            )
+        return f"the smallest {name} in the bracket is {min(seen.values())!r}; try another bracket"
 
     ends, start = None if bracket is None else _as_bracket(bracket), None
     if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
