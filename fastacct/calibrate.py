@@ -40,6 +40,7 @@ _ROUGHLY: Final = {
 }
 """Where a search begins that knows no better, the slope of log epsilon over the logarithm of the number, and what is
 said where no number between its ends meets the target."""
+_FIXED: Final = "which the parts that do not change with the number cost alone"
 _DOMAINS: Final = {"epsilon": None, "delta": None, "error": POSITIVE}
 
 
@@ -116,9 +117,7 @@ def calibrate(
 
     def hint() -> str:
         if bracket is None:
-            return (
-                f"{name} stays at {min(seen.values())!r}, which the parts that do not change with the number cost alone"
-            )
+            return f"{name} stays at {min(seen.values())!r}, {_FIXED}"
         return f"the smallest {name} in the bracket is {min(seen.values())!r}; try another bracket"
 
     ends, start = None if bracket is None else _as_bracket(bracket), None
@@ -196,10 +195,9 @@ def _refuse_what_is_left(build: Callable[[float], Process], goal: _Goal, options
     except (TypeError, ValueError):  # said in words where it is asked again
         return
     if left and (spent := answer("epsilon", left, goal.delta, **options)).lower > goal.epsilon:
-        alone = (
-            f"epsilon stays at {float(spent.upper)!r}, which the parts that do not change with the number cost alone"
+        raise ValueError(
+            f"epsilon <= {goal.epsilon!r} cannot be met: epsilon stays at {float(spent.upper)!r}, {_FIXED}"
         )
-        raise ValueError(f"epsilon <= {goal.epsilon!r} cannot be met: {alone}")
 
 
 def _of_zero(
