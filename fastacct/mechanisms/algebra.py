@@ -269,7 +269,8 @@ class PoissonSampled(Mechanism):
             return Process({inner[0][0].poisson(self.sample_rate): 1})
         if parts is None or self.mechanism.has_losses:
             return None
-        raise ValueError(f"{self.mechanism!r} consists of several releases: sample its guarantee, PureDP or ApproxDP")
+        why = "its sample is not the composition of their samples. Sample its guarantee instead, PureDP or ApproxDP"
+        raise ValueError(f"{self.mechanism!r} consists of several releases: {why}")
 
     def unsampled(self) -> Mechanism:
         return self.mechanism
