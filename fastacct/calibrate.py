@@ -189,12 +189,13 @@ def _nearby(
 
 def _refuse_what_is_left(build: Callable[[float], Process], goal: _Goal, options: CurveOptions) -> None:
     """Refuse a target that what does not change with the number is above alone, at both ends of the search."""
-    try:
+    left = Process()
+    with suppress(TypeError, ValueError):  # said in words where it is asked again
         near, far = (dict(build(x)) for x in WIDEST)
         left = Process((kind, min(count, far[kind])) for kind, count in near.items() if kind in far)
-    except (TypeError, ValueError):  # said in words where it is asked again
+    if not left or roughly("epsilon", left, goal.delta, as_relation(options["neighbors"])) <= goal.epsilon:
         return
-    if left and (spent := answer("epsilon", left, goal.delta, **options)).lower > goal.epsilon:
+    if (spent := answer("epsilon", left, goal.delta, **options)).lower > goal.epsilon:
         raise ValueError(
             f"epsilon <= {goal.epsilon!r} cannot be met: epsilon stays at {float(spent.upper)!r}, {_FIXED}"
         )
@@ -207,8 +208,7 @@ def _of_zero(
     options: CurveOptions,
     level: Callable[[float], float],
 ) -> float:
-    """Where delta at 0 meets its target, for an epsilon that is to be 0: of that a search learns no more than this.
-    ValueError where epsilon is not 0 there."""
+    """Where delta at 0 meets its target, for an epsilon that is to be 0; ValueError where epsilon is not 0 there."""
 
     def of_delta(x: float) -> float:
         return excess(float(answer("delta", build(x), 0.0, **options, only_upper=True).upper), goal.delta)
