@@ -170,18 +170,9 @@ def is_one(pair: Pair) -> bool:
 
 
 def _merged(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]]) -> list[_Times]:
-    """Different mixtures in an order of their own, plain ones as one; one of nothing where there is nothing at all."""
+    """Different mixtures in an order of their own; one of nothing where there is nothing at all."""
     table = sorted(merge(mixtures).items())
-    if not table and not data:
-        return [(Mixture(1.0, ((0.0, 1.0),)), 0.0)]
-    plain = [(pair, count) for pair, count in table if pair.is_plain]
-    if len(plain) > 1 and all(pair.noise > 0.0 for pair, _ in plain):
-        # several plain Gaussians are one: their mu^2 add up, here without the rounding of a long sum
-        ratios = ((pair.p[0][1] / pair.noise, count) for pair, count in plain)
-        mu = math.sqrt(math.fsum(count * ratio * ratio for ratio, count in ratios))
-        if 1e-150 < mu < 1e150:
-            return [*((pair, n) for pair, n in table if not pair.is_plain), (Mixture(1.0, ((1.0, mu),)), 1.0)]
-    return table
+    return table if table or data else [(Mixture(1.0, ((0.0, 1.0),)), 0.0)]
 
 
 def _columns(table: list[_Times]) -> _Columns:

@@ -43,7 +43,7 @@ def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
     if job.tight:
         return _or_alike(job, ask, bounds)
     if not whole.is_gaussian:  # the divergences of the mechanisms themselves may say more
-        other = by_cells(job, mine, DIVERGENCES, bounds.upper)
+        other = by_cells(job, mine, DIVERGENCES)
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
     part = known_part(job)
     if ask.only_upper:
@@ -175,11 +175,8 @@ def owners(job: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray[tuple[int
     return np.ascontiguousarray(np.broadcast_to(place, shape)).ravel()
 
 
-def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Cells | None = None) -> Bounds:
-    """Every cell up the ladder, at all of its targets; of Gaussian mixtures the line reads all cells at once.
-
-    Where upper bounds are known, nothing is refined that does not come `below` them.
-    """
+def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
+    """Every cell up the ladder, at all of its targets; of Gaussian mixtures the line reads all cells at once."""
     out, begun = Reading.empty(math.prod(ask.shape)), None
     where = np.ones(out.lower.size, dtype=np.bool_)
     if "line" in settings.rungs and (process.sampled(ask.relation, exactly=True) or process.is_gaussian):
@@ -197,7 +194,6 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY, below: Ce
         mine = pieces[start]
         at = mine[where[mine]]
         known = None if begun is None or ask.only_upper else out.take(at)
-        known = known if below is None else bound_only(np.ravel(below)[at], ask.quantity)
         cell = _reader(process, int(owner[at[0]]), ask.relation, settings)
         out.put(at, climb(cell, ask.quantity, target[at], only_upper=ask.only_upper, begun=known))
         # what is not tight is at most what a harder target of the call has
