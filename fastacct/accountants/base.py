@@ -13,10 +13,10 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Codes
 from fastacct.core.record import Compared
 from fastacct.core.relations import Relation
-from fastacct.mechanisms.base import Run
-from fastacct.mechanisms.process import Process, Sampled
 
 if TYPE_CHECKING:
+    from fastacct.mechanisms.base import Run
+    from fastacct.mechanisms.process import Process, Sampled
     from fastacct.readers.asked import Ask, Settings
     from fastacct_ext._kernels import Task
 

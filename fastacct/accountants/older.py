@@ -11,10 +11,10 @@ import numpy as np
 from fastacct.accountants.base import Method
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Codes
-from fastacct.mechanisms.base import Run
 from fastacct_ext import _kernels
 
 if TYPE_CHECKING:
+    from fastacct.mechanisms.base import Run
     from fastacct.readers.asked import Ask
     from fastacct_ext._kernels import Task
 

@@ -18,8 +18,9 @@ __all__ += ["poisson_rate", "refuse_untold", "take_back"]
 NOT_POISSON: Final = (
     "poisson_sampling=False: your data loader draws the batches, and they are no Poisson samples. The epsilon of "
     "Poisson samples does not hold for them. get_epsilon gives what is proved for every order of the records: each "
-    "pass over the loader counts as one release of all of them, and a record is zeroed out. The lower end, below which "
-    'the truth is not, is that of fa.dpsgd.epsilon_bounds(..., sampling="shuffled", neighbors="zero_out")'
+    "pass over the loader counts as one release of all of them, and a record is zeroed out. Where every pass has every "
+    "record (drop_last=False), the truth is at least the lower end of "
+    'fa.dpsgd.epsilon_bounds(..., sampling="shuffled", neighbors="zero_out")'
 )
 
 _PASSES: Final = ("SequentialSampler", "RandomSampler", "DistributedSampler")

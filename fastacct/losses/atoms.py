@@ -1,13 +1,16 @@
-"""Losses that are atoms: finite tables, the worst pair of (epsilon, delta)-DP."""
+"""Losses that are atoms: finite tables, the worst pair of (epsilon, delta)-DP; and what pairs of them are as data."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from dataclasses import replace
 
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.losses.loss import NOTHING, Atoms, Bracket, OutOfReachError, Pair
+from fastacct.losses.pieces import MOST_ATOMS, NO_PANELS, Lost, Pieces, atom_rows
 
 
 def both(one: Bracket) -> Pair:
@@ -86,3 +89,53 @@ def table(p: Cells, q: Cells) -> Bracket:
         small = np.log1p((p[finite] - q[finite]) / q[finite])
     loss, error = np.where(near, small, loss), np.where(near, 8.0 * ROUNDING * np.abs(small), error)
     return exact_atoms(loss, error, p[finite], p[(p > 0.0) & (q == 0.0)], None)
+
+
+class DataPair(Pair):
+    """A pair that has a form of its own as data."""
+
+    @abstractmethod
+    def pieces(self) -> Pieces | None:
+        """The data; None where there is none."""
+
+
+def pieces_of(pair: Pair) -> Pieces | None:
+    """What a pair says of itself, or what its atoms are; kept with it; None where they are bounds only, or too many."""
+    kept: dict[str, Pieces | None] = vars(pair)
+    if "found" not in kept:
+        own = (pair.pieces() if isinstance(pair, DataPair) else None) or _of_atoms(pair)
+        kept["found"] = own if own is not None and _is_plain(own) else None
+    return kept["found"]
+
+
+def _of_atoms(pair: Pair) -> Pieces | None:
+    """Of a pair whose sides are the same atoms with masses from above and from below."""
+    remove, add = pair.remove, pair.add
+    lost = Lost((remove.lower.infinite, remove.upper.infinite), (add.lower.infinite, add.upper.infinite))
+    upper, lower = remove.upper.as_atoms(), remove.lower.as_atoms()
+    if upper is None or lower is None or upper.loss.shape != lower.loss.shape:
+        return None
+    if not 0 < upper.loss.size <= MOST_ATOMS or remove.is_apart or add.is_apart:
+        return None
+    atoms = atom_rows(upper.loss, upper.loss_error, lower.mass, upper.mass)
+    data = Pieces(atoms, NO_PANELS, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
+    if not (missing := _missing(data)) < 1e-11:  # what misses more of 1 in all is no rounding
+        return None
+    return replace(data, missing=missing + 8.0 * ROUNDING) if np.array_equal(upper.mass, lower.mass) else data
+
+
+def _is_plain(found: Pieces) -> bool:
+    """Whether its numbers are such that the kernels take them, and their products have all digits."""
+    if max(found.lost.p[1], found.lost.q[1]) >= 1.0:
+        return False
+    losses = found.atoms[:, 0], found.panels[:, :2], found.table.points[:, 0]
+    widest = max(float(np.abs(rows).max(initial=0.0)) for rows in losses)
+    is_within = 1e-150 < widest < 1e5 and found.panels[:, 4].min(initial=1.0) > 1e-150
+    return bool(is_within and (found.atoms[:, 3] < 1e9).all())
+
+
+def _missing(found: Pieces) -> float:
+    """By how much the masses miss 1, both together."""
+    loss, log_weight = found.atoms[:, 0], found.atoms[:, 1]
+    q, p = math.fsum(np.exp(log_weight)), math.fsum(np.exp(log_weight + loss))
+    return abs(q + 0.5 * sum(found.lost.q) - 1.0) + abs(p + 0.5 * sum(found.lost.p) - 1.0)

@@ -16,10 +16,11 @@ from fastacct.core.inputs import ROUNDING, TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
 from fastacct.core.work import kept, spend
+from fastacct.losses.atoms import pieces_of
 from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
-from fastacct.losses.pieces import data_moments, pieces_of
+from fastacct.losses.pieces import data_moments
 from fastacct_ext import _kernels
 
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
-from fastacct.losses.atoms import epsilon_delta
+from fastacct.losses.atoms import DataPair, epsilon_delta
 from fastacct.losses.drawn import drawn, left_out, often
 from fastacct.losses.loss import LEAST_TAIL, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 from fastacct.losses.mixture import check_spread, normal_reach
-from fastacct.losses.pieces import NO_ATOMS, DataPair, Lost, Pieces, atom_rows, log_sample, sample_rounding
+from fastacct.losses.pieces import NO_ATOMS, Lost, Pieces, atom_rows, log_sample, sample_rounding
 
 _FURTHEST: Final = 38.0
 SMALLEST_WEIGHT: Final = 1e-290

@@ -8,7 +8,6 @@ distributions are counted without what only one of them has: `lost` says how muc
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
 
@@ -31,7 +29,7 @@ NO_PANELS: Final = np.zeros((0, 12))
 of x and of the density; curvature of the density, and from where; whether it is turned: that is P's density then, and
 the loss minus this one; 0, or minus the sum of x and Q's own log-ratio, where Q is a sample, too.  The loss is
 log(1 - rate + rate exp(x)) + shift, less the same of Q's."""
-_MOST_ATOMS: Final = 1 << 15
+MOST_ATOMS: Final = 1 << 15
 """Points of a lattice."""
 
 
@@ -149,7 +147,7 @@ def _sampled_rows(rows: Cells, rate: float) -> Cells:
 
 def allocation_pieces(noise: float, steps: int) -> Pieces | None:
     """Of an epoch in which a record takes part in one random step: a lattice; None where it has too many points."""
-    rows, results = np.empty((_MOST_ATOMS, NO_ATOMS.shape[1])), np.empty(4)
+    rows, results = np.empty((MOST_ATOMS, NO_ATOMS.shape[1])), np.empty(4)
     n = _kernels.allocation(noise, steps, rows, results)
     if n == 0:
         return None
@@ -158,39 +156,6 @@ def allocation_pieces(noise: float, steps: int) -> Pieces | None:
     atoms.flags.writeable = False
     smooth = noise, float(steps), step, window
     return Pieces(atoms, NO_PANELS, lost=Lost((0.0, p), (0.0, q)), smooth=smooth)
-
-
-class DataPair(Pair):
-    """A pair that has a form of its own as data."""
-
-    @abstractmethod
-    def pieces(self) -> Pieces | None:
-        """The data; None where there is none."""
-
-
-def pieces_of(pair: Pair) -> Pieces | None:
-    """What a pair says of itself, or what its nodes are; kept with it; None where they are bounds only, or too many."""
-    kept: dict[str, Pieces | None] = vars(pair)
-    if "found" not in kept:
-        own = (pair.pieces() if isinstance(pair, DataPair) else None) or _of_atoms(pair)
-        kept["found"] = own if own is not None and _is_plain(own) else None
-    return kept["found"]
-
-
-def _of_atoms(pair: Pair) -> Pieces | None:
-    """Of a pair whose sides are the same atoms with masses from above and from below."""
-    remove, add = pair.remove, pair.add
-    lost = Lost((remove.lower.infinite, remove.upper.infinite), (add.lower.infinite, add.upper.infinite))
-    upper, lower = remove.upper.as_atoms(), remove.lower.as_atoms()
-    if upper is None or lower is None or upper.loss.shape != lower.loss.shape:
-        return None
-    if not 0 < upper.loss.size <= _MOST_ATOMS or remove.is_apart or add.is_apart:
-        return None
-    atoms = atom_rows(upper.loss, upper.loss_error, lower.mass, upper.mass)
-    data = Pieces(atoms, NO_PANELS, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
-    if not (missing := _missing(data)) < 1e-11:  # what misses more of 1 in all is no rounding
-        return None
-    return replace(data, missing=missing + 8.0 * ROUNDING) if np.array_equal(upper.mass, lower.mass) else data
 
 
 def atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
@@ -202,23 +167,6 @@ def atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
     fine = half / mass / ROUNDING + 4.0 + 2.0 * np.abs(log_weight) + 2.0 * np.abs(loss) + error / ROUNDING
     order = np.argsort(loss, kind="stable")
     return np.stack([loss, log_weight, error / ROUNDING, fine], axis=1)[order]
-
-
-def _is_plain(found: Pieces) -> bool:
-    """Whether its numbers are such that the kernels take them, and their products have all digits."""
-    if max(found.lost.p[1], found.lost.q[1]) >= 1.0:
-        return False
-    losses = found.atoms[:, 0], found.panels[:, :2], found.table.points[:, 0]
-    widest = max(float(np.abs(rows).max(initial=0.0)) for rows in losses)
-    is_within = 1e-150 < widest < 1e5 and found.panels[:, 4].min(initial=1.0) > 1e-150
-    return bool(is_within and (found.atoms[:, 3] < 1e9).all())
-
-
-def _missing(found: Pieces) -> float:
-    """By how much the masses miss 1, both together."""
-    loss, log_weight = found.atoms[:, 0], found.atoms[:, 1]
-    q, p = math.fsum(np.exp(log_weight)), math.fsum(np.exp(log_weight + loss))
-    return abs(q + 0.5 * sum(found.lost.q) - 1.0) + abs(p + 0.5 * sum(found.lost.p) - 1.0)
 
 
 def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:

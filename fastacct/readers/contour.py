@@ -17,9 +17,10 @@ from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import Direction, Relation
 from fastacct.core.work import note
+from fastacct.losses.atoms import pieces_of
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture, mixture_of
-from fastacct.losses.pieces import Pieces, pieces_of
+from fastacct.losses.pieces import Pieces
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
 from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, is_one, job_of, read_run

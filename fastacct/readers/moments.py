@@ -10,11 +10,12 @@ import numpy as np
 from fastacct.core.bounds import narrowed
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
+from fastacct.losses.atoms import pieces_of
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import mixture_of
 from fastacct.losses.mixture_moments import mixture_moments
 from fastacct.losses.moments import BETWEEN, moments_between
-from fastacct.losses.pieces import data_moments, pieces_of
+from fastacct.losses.pieces import data_moments
 from fastacct.readers.contour import losses_of
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ def void(n: Numbers) -> str:
             "This guarantee is too weak to protect a single record: "
             f"up to {percent(tpr)} of the records that were used may be {ATTACK}.{_at_least(n)}"
         )
-    if records and n["delta"] * records >= 1.0:
+    if records and n["delta"] * records >= 1.0 - 1e-12:  # 1 / records is rounded
         return "This guarantee protects nobody: who publishes one record in full, drawn at random, keeps it at this δ."
     return ""
 
@@ -201,8 +201,8 @@ def _again(n: Numbers) -> Iterator[str]:
     if "certificate" in n or not 0.0 < n["epsilon"] < math.inf:
         return
     if n["has_certificate"]:
-        made = "from whoever vouches for this report, or by fastacct certify ... --write run.json"
-        checked = "fastacct/certificate/checker.py on it; it needs the files beside it, Python and python-flint alone"
+        made = "from whoever vouches for this report, or by fastacct.certify(job, ...).save(FILE) in Python"
+        checked = "fastacct/certificate/checker.py on it; it needs Python, python-flint and the files beside it alone"
         yield f"To check it without this library: get a certificate ({made}), and run {checked}: {page}."
     else:
         yield f"No certificate can be made of this job, and its number rests on this library alone: {page}."
@@ -336,8 +336,8 @@ def _guaranteed(n: Numbers) -> Iterator[str]:
         yield f"A program of less than 500 lines proves it in ball arithmetic, without this library's engine: {told}."
         yield f"Ask its author for the certificate, a JSON file (SHA-256 {known['sha256']})."
         yield (
-            "Check it with fastacct verify FILE, or fastacct/certificate/checker.py, which needs python-flint and the "
-            "files beside it alone."
+            "Check it with fastacct verify FILE, or with fastacct/certificate/checker.py, which needs Python and "
+            "python-flint, for some jobs the files beside it, and nothing else."
         )
         if n["run"].get("sampling") == "shuffled":
             yield "It counts an epoch as one Gaussian release of all records: an upper bound for any order of them."

@@ -28,8 +28,9 @@ from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import PADDING, at_least
 from fastacct.core.work import spend
+from fastacct.losses.atoms import DataPair, pieces_of
 from fastacct.losses.loss import Apart, Atoms, Bracket, Loss, OutOfReachError, Pair
-from fastacct.losses.pieces import DataPair, Pieces, log_sample, pieces_of, sample_rounding
+from fastacct.losses.pieces import Pieces, log_sample, sample_rounding
 
 _LAST_ORDER: Final = 300
 """Largest order of the general bound; its cost grows with the square."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation, sensitivity
+from fastacct.losses.atoms import DataPair
 from fastacct.losses.loss import NOTHING, Atoms, Bracket, Pair
-from fastacct.losses.pieces import DataPair
 from fastacct.samplers.allocation import allocated
 
 _NDTR_OFF: Final = 4e-13

@@ -35,7 +35,7 @@ CONSTANTS = [
     ("allocation", "below 1e-32 of the maximum", "loss/sums.h", "FA_SUM_RIGHT", "1e-32"),
     ("allocation", "below $e^{-520}$", "loss/allocation.h", "FA_SUM_DEEP", "(-520.0)"),
     ("allocation", "Nodes end $14 w$ beyond the cap", "loss/smooth.h", "FA_SMOOTH_CUT", "14.0"),
-    ("allocation", "more than 32,768 points", "losses/pieces.py", "_MOST_ATOMS", "1 << 15"),
+    ("allocation", "more than 32,768 points", "losses/pieces.py", "MOST_ATOMS", "1 << 15"),
     ("calibration", "by at most 3e-10 relative", "invert/root.h", "FA_CALIBRATION_WIDTH", "3e-10"),
     ("calibration", "by at most 3e-9 of epsilon", "invert/root.h", "FA_SLACK", "3e-9"),
     ("calibration", "$[10^{-6}, 10^{12}]$", "invert/calibrate.h", "FA_SIGMA_FROM", "1e-6"),

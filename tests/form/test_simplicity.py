@@ -118,6 +118,13 @@ def mean_reach():
     return sum(len(stands_on(module)) for module in inner) / len(inner)
 
 
+@cache
+def floors(module):
+    """How many modules stand on each other below a module, itself included."""
+    below = {other for other, _ in imports(module) if other in modules()} - {module}
+    return 1 + max(map(floors, below), default=0)
+
+
 def numbers():
     """Modules that make numbers, one floor below those that show them; bounds show themselves in a notebook."""
     rooms = re.compile(rf"fastacct\.(core|losses|samplers|readers)\.(?!(?:{'|'.join((*SHOWN, 'bounds'))})$)")
@@ -134,6 +141,7 @@ MEASURED = {
     "numbers with a name": lambda: constants()[1],
     "names with several values": lambda: sum(len(values) > 1 for values in constants()[0].values()),
     "files under a file of the engine, on average": mean_reach,
+    "floors of imports": lambda: max(map(floors, modules())),
     "lines of code of `losses`": lambda: code_of("losses"),
     "lines of code of `readers`": lambda: code_of("readers"),
     "lines of code of `samplers`": lambda: code_of("samplers"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import costs, near, tiers
+from tests import alone, costs, near, tiers
 
 TABLE = {
     "functions": {"a/test_a.py": {"test_b": 6.2}},
@@ -25,7 +25,10 @@ def test_every_target_is_there():
         assert re.search(rf"^{tier}:", makefile, re.MULTILINE), tier
 
 
-@pytest.mark.parametrize("begin", [*tiers.QUICK, *tiers.LATER, *tiers.CAMPAIGN, *tiers.FORM])
+@pytest.mark.parametrize(
+    "begin",
+    [*tiers.QUICK, *tiers.LATER, *tiers.CAMPAIGN, *tiers.FORM, *(one.removeprefix("tests/") for one in alone.read())],
+)
 def test_what_is_named_is_there(begin):
     file, _, case = begin.partition("::")
     assert any(one.startswith(file) for one in FILES)
@@ -49,6 +52,20 @@ def test_what_is_named_is_there(begin):
 )
 def test_seconds_and_files_say_which_target_runs_a_case(nodeid, home):
     assert tiers.homes([nodeid], TABLE) == {nodeid: home}
+
+
+def test_a_case_that_alone_runs_a_line_is_run_by_make_test():
+    """Although a campaign has others of its function, or all."""
+    for one in alone.read():
+        assert tiers.homes([one], costs.read())[one] in ("quick", "test")
+    oracle = "tests/reference/test_exact.py::test_contour_near_full_sampling_meets_the_gaussian"
+    assert tiers.homes([oracle + "_too"], costs.read()) == {oracle + "_too": "campaign"}
+
+
+def test_few_cheap_cases_run_every_line_that_is_left():
+    left = {("a.py", 1): {"dear", "cheap", ""}, ("a.py", 2): {"dear", "other"}, ("b.py", 7): {"", "last"}}
+    assert alone.chosen(left, {"dear": 9.0}) == ["cheap", "last", "other"]
+    assert alone.chosen(left, {}) == ["dear", "last"]
 
 
 def test_what_a_row_names_is_run_before_a_campaign(monkeypatch):

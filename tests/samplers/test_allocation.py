@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import fastacct as fa
-from fastacct.losses.pieces import pieces_of
+from fastacct.losses.atoms import pieces_of
 from fastacct.samplers.allocation import allocated
 from tests.containment import holds
 

@@ -3,7 +3,8 @@
 make quick     of every function cases of at most 0.3 s of process time, for 0.15 s together, one at least; what QUICK
                names; of 0.7 s at most a case or two that a row of mutants.py or kernel_mutants.py names alone
                (tests/costs.json has the seconds)
-make test      of every function the cases that take 1.5 s together, one at least, what WHOLE names, and what rows name
+make test      of every function the cases that take 1.5 s together, one at least, what WHOLE names, what rows name,
+               and the cases that alone run a line of the package (alone.py)
 make lint      form of the code: rooms, imports, types, words of messages
 make docs      form of the pages: links, sentences, tables, examples
 make campaign  all that is not form, and what CAMPAIGN names; Hypothesis at random
@@ -21,7 +22,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests import costs, kernel_mutants, mutants
+from tests import alone, costs, kernel_mutants, mutants
 
 #: Where Hypothesis keeps the settings of a test.
 SETTINGS = "_hypothesis_internal_use_settings"
@@ -105,13 +106,13 @@ def named(nodeids: Iterable[str]) -> Iterator[list[str]]:
 
 def homes(nodeids: Iterable[str], table: costs.Table) -> dict[str, str]:
     """The cheapest target that runs each case: quick, test, lint, docs or campaign."""
-    functions = defaultdict(list)
+    functions, lone = defaultdict(list), alone.read()
     found: dict[str, str] = {}
     for nodeid in nodeids:
         file, case = costs.named(nodeid)
         whole = f"{file}::{case}"
         form = next((target for begin, target in FORM.items() if whole.startswith(begin)), None)
-        if form or whole.startswith(tuple(CAMPAIGN)):
+        if form or (whole.startswith(tuple(CAMPAIGN)) and nodeid not in lone):
             found[nodeid] = form or "campaign"
         else:
             functions[file, case.partition("[")[0]].append((nodeid, case))
@@ -125,7 +126,8 @@ def homes(nodeids: Iterable[str], table: costs.Table) -> dict[str, str]:
             if case in quick or whole.startswith(QUICK):
                 found[nodeid] = "quick"
             else:
-                found[nodeid] = "test" if case in test or whole.startswith(WHOLE) else "campaign"
+                in_test = case in test or whole.startswith(WHOLE) or nodeid in lone
+                found[nodeid] = "test" if in_test else "campaign"
     for cases in named(found):
         if len(cases) <= FEW or {found[one] for one in cases} == {"campaign"}:
             later = [one for one in cases if found[one] in ("test", "campaign")]

@@ -15,8 +15,9 @@ from fastacct.core.kept import cached
 from fastacct.core.record import fields_of
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.work import kept, spend
+from fastacct.losses.atoms import DataPair
 from fastacct.losses.loss import Pair
-from fastacct.losses.pieces import DataPair, Pieces
+from fastacct.losses.pieces import Pieces
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled
 from fastacct.mechanisms.compiled.pieces import pieces_at

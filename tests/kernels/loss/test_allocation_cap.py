@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.losses.pieces import pieces_of
+from fastacct.losses.atoms import pieces_of
 from fastacct.samplers.allocation import allocated
 from tests.samplers.test_allocation import bounds
 

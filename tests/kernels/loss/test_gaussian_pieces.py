@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import fastacct as fa
 from fastacct import reference
+from fastacct.losses.atoms import pieces_of
 from fastacct.losses.loss import OutOfReachError
 from fastacct.losses.panels import PiecesPair, drawn, replaced_pieces, sampled_pieces, symmetric_pieces
-from fastacct.losses.pieces import pieces_of
 from fastacct.samplers.poisson import sample
 from fastacct.samplers.truncated import kept_at_most, truncation
 from tests.containment import is_above

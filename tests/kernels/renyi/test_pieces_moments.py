@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.losses.pieces import data_moments, pieces_of
+from fastacct.losses.atoms import pieces_of
+from fastacct.losses.pieces import data_moments
 
 SEED = 0
 

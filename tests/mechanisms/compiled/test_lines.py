@@ -10,7 +10,7 @@ from tests.densities import flat, gaussian_p, gaussian_q, laplace_p, laplace_q, 
 
 pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 
-from fastacct.losses.pieces import pieces_of
+from fastacct.losses.atoms import pieces_of
 
 
 def wide(x):
