@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fastacct.scripts import noise
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Script
 from fastacct.scripts.records import Region
 from fastacct.scripts.scales import is_each, is_over_records
-from fastacct.scripts.tree import FUNCTIONS, Function, UnclearError, below, is_over_layers, last_name, walk
+from fastacct.scripts.tree import FUNCTIONS, Function, UnclearError, is_over_layers, last_name, walk
 
 WORDS: Final = {
     name: frozenset(text.split())
@@ -286,73 +285,3 @@ def _is_step_known(script: Script, node: ast.expr) -> bool:
     whole = script.qualified(value.func) if isinstance(value, ast.Call) else ""
     is_own = isinstance(value, ast.Call) and last_name(value.func) == "optimizers"
     return is_own or whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_", "torch.profiler", "opacus."))
-
-
-_UPDATES: Final = ("apply_gradients", "apply_updates", "update")
-_SHOWS: Final = ("print", "info", "debug", "log", "len", "append")
-
-
-def moved(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
-    """What moves parameters by gradients and is not seen to have the noise, and noise that goes nowhere."""
-    script = loop.script
-    if loop.framework != "by hand":
-        return
-    flow = noise.flow_of(script)
-    sums = flow.sums()
-    noised = flow.noises | {flow.key(part) for one in sums for part in _filled(script, one)}
-
-    def carries(node: ast.AST) -> bool:
-        """Whether a noisy sum goes into a value, and not into its index alone."""
-        todo = [node]
-        for one in todo:
-            if one in sums or (last_name(one) and flow.key(one) in noised):
-                return True
-            inner = getattr(one, "elt", None) or getattr(one, "value", None)
-            is_part = isinstance(one, ast.Subscript | ast.ListComp | ast.GeneratorExp | ast.DictComp)
-            todo += [inner] if is_part and inner is not None else below(one)
-        return False
-
-    size = -1
-    while size != (size := len(noised)):
-        noised |= {key for key, value in flow.linked if key not in noised and carries(value)}
-    own = {script.statement(one) for one in sums}
-    is_used = not sums or any(isinstance(one, ast.Return | ast.AugAssign | ast.Expr) for one in own)
-    for node in script.nodes:
-        by = next((one for one in _moving(flow, node) if flow.is_gradient(one)), None)
-        if by is not None and not carries(by):
-            yield node, "this has the noise, or gets it before it is shown"
-        is_used |= by is not None and carries(by)
-        is_read = isinstance(node, ast.Call | ast.BinOp) and last_name(getattr(node, "func", node)) not in _SHOWS
-        is_used = is_used or (is_read and script.statement(node) not in own and carries(node))
-    if not is_used:
-        yield sums[0], "what gets the noise there is what moves the parameters"
-
-
-def _filled(script: Script, node: ast.AST) -> Iterator[ast.AST]:
-    """What a sum with noise is put into."""
-    statement = script.statement(node)
-    targets = [*getattr(statement, "targets", [getattr(statement, "target", None)])]
-    targets += [getattr(node.func, "value", None)] if isinstance(node, ast.Call) else []
-    for one in targets:
-        while isinstance(one, ast.Subscript):
-            one = one.value
-        if one is not None and last_name(one):
-            yield one
-            for over in noise.loops_around(script, node):  # in place: of what is gone through, too
-                is_each = isinstance(one, ast.Name) and one.id in {last_name(each) for each in walk(over.target)}
-                yield from (each for each in walk(over.iter) if is_each and isinstance(each, ast.Name))
-
-
-def _moving(flow: noise.Flow, node: ast.AST) -> Iterator[ast.AST]:
-    """What parameters are moved by: w -= g, w - g, w.sub_(g), w.add_(g, alpha=-1), w.grad = g, apply_gradients(g)."""
-    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub):
-        yield node.value
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and not flow.is_named(node.left):
-        yield from [node.right] * isinstance(node.left, ast.Name | ast.Attribute | ast.Subscript)
-    elif isinstance(node, ast.Assign) and any(getattr(one, "attr", "") == "grad" for one in node.targets):
-        yield node.value
-    elif isinstance(node, ast.Call):
-        is_less = any(one.arg == "alpha" and ast.unparse(one.value).startswith("-") for one in node.keywords)
-        is_update = last_name(node.func) in _UPDATES and len(node.args) > 1 - (last_name(node.func) == _UPDATES[0])
-        if is_update or last_name(node.func) in ("sub_", *(["add_"] if is_less else [])):
-            yield from node.args[:2]

@@ -35,8 +35,6 @@ _ALL: Final = re.compile(
 """Norms of all arrays of a gradient together."""
 _SEVERAL: Final = re.compile(r"tree[._]|\.values\(\)|\.items\(\)|parameters\(\)|leaves")
 """Signs of gradients with several arrays."""
-_OF_GRADIENT: Final = re.compile(r"grad|None|mask|frozen|trainable", re.I)
-_OF_SHAPE: Final = re.compile(r"dim|shape|size|len\(|not in|!=")
 _GROUPS: Final = ("split", "chunk", "array_split", "tensor_split")
 _LENGTH: Final = re.compile(r"len\(|shape\[0\]|size\(0\)")
 _NEW: Final = re.compile(r"split|fold_in|next|secrets|urandom|spawn|make_rng")
@@ -102,9 +100,11 @@ def _is_whole(script: Script, call: ast.Call) -> bool:
     return _ALL.search(" ".join(_texts(script, call))) is not None or _SEVERAL.search(script.text) is None
 
 
-def is_apart(script: Script, call: ast.Call) -> bool:
-    """Whether a call clips each record by itself, by a function that is mapped or by norms of rows that are stacked."""
-    return _is_mapped(script, call) or "stack(" in " ".join(_texts(script, call))
+def is_apart(loop: Loop, call: ast.Call) -> bool:
+    """Whether a call clips each record by itself: in its turn, by a function that is mapped, by norms of rows."""
+    script = loop.script
+    is_single = _is_mapped(script, call) or _is_in_turn(loop, call)
+    return is_single or "stack(" in " ".join(_texts(script, call))
 
 
 def _is_in_turn(loop: Loop, node: ast.AST) -> bool:
@@ -225,29 +225,6 @@ def echoed(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
         is_drawn = any(_DRAWS_ROWS.search(name) for name in called if not noise.DRAWN.search(name))
         if not (is_moving or is_drawn):
             yield over[0].iter, "each of its rounds has a batch of its own"
-
-
-def left_out(script: Script, place: ast.AST, over: ast.For) -> ast.If | None:
-    """A test of a parameter's name or shape without which noise is added to it."""
-    tests: list[ast.If] = []
-    node = place
-    while node is not over and not isinstance(node, ast.Module | ast.FunctionDef | ast.Lambda):
-        above = script.parent[node]
-        if isinstance(above, ast.If) and node is not above.test and not (above.orelse and node in above.body):
-            tests.append(above)
-        if isinstance(above, ast.For) and above is not over:
-            names = {one.id for one in walk(above.target) if isinstance(one, ast.Name)}
-            for one in tests:
-                used = [each for each in walk(one.test) if isinstance(each, ast.Name)]
-                if names & {each.id for each in used} and not _OF_GRADIENT.search(ast.unparse(one.test)):
-                    inside = [each for each in walk(one) if isinstance(each, ast.Name)]
-                    names |= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
-                    later = [each for each in walk(above) if getattr(each, "lineno", 0) > (one.end_lineno or 0)]
-                    is_used = any(isinstance(each, ast.Name) and each.id in names for each in later)
-                    if is_used or _OF_SHAPE.search(ast.unparse(one.test)):
-                        return one
-        node = above
-    return None
 
 
 # -- keys of JAX -----------------------------------------------------------------------------------------------------

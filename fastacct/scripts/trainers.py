@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from fastacct.scripts import gaps, noise, single, tables
+from fastacct.scripts import noise, single, tables
 from fastacct.scripts.accounts import claims
 from fastacct.scripts.engines import draws_as, from_loader, take_trainer
 from fastacct.scripts.found import Given, Loop, asked, number
@@ -150,7 +150,7 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
         loop.refuse("added up", f"line {again.lineno}: {ast.unparse(again)[:50]} draws with replacement")
     targets = getattr(script.statement(place), "targets", [getattr(script.statement(place), "target", None)])
     loop.noised = {script.origin(one) for one in targets if isinstance(one, ast.Name)} | {*noise.flow_of(script).sums()}
-    for call in (one for one in noise.bounds(script) if single.is_apart(script, one)):
+    for call in (one for one in noise.bounds(script) if single.is_apart(loop, one)):
         loop.clips |= {*walk(call)}
         names = [one for one in walk(call) if isinstance(one, ast.Name)]
         values = [bound.value for one in names for bound in script.lookup(one.id, one)[1]]
@@ -173,12 +173,6 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     loop.ask("noise_multiplier", f"line {over.lineno}: the noise over the clipping norm, of the sum of gradients")
     if (zero := noise.zero(script)) is not None:
         loop.asks["noise"] = f"line {zero.lineno}: {zero.id} is 0: no noise is added"
-    if (some := single.left_out(script, place, over)) is not None:
-        text = ast.unparse(some.test)[:60]
-        loop.asks["noise"] = f"line {some.lineno}: noise is added to some of the parameters only, where {text}"
-    for node, why in gaps.noises(script, over):
-        text = f"{ast.unparse(node).splitlines()[0][:60]} {why}"
-        loop.asks.setdefault("noise", f"line {getattr(node, 'lineno', 1)}: {text}")
     loop.take_delta()
     ask_of_file(loop)
     try:

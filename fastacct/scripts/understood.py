@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from fastacct.scripts import single
-from fastacct.scripts.beside import ALONE, BESIDE, LABEL, PLOTS, WORDS, choices, is_shown, moved, statistics, steps
+from fastacct.scripts import known_forms, single
+from fastacct.scripts.beside import ALONE, BESIDE, LABEL, PLOTS, WORDS, choices, is_shown, statistics, steps
 from fastacct.scripts.copies import DATA_SETS
 from fastacct.scripts.copies import whole as made_of
 from fastacct.scripts.flow import Flow
@@ -54,8 +54,8 @@ def ask_of_the_unknown(loop: Loop) -> None:
             *_slices(loop, flow),
             *_joins(loop, flow),
             *steps(loop, flow),
-            *moved(loop),
             *single.found(loop),
+            *known_forms.found(loop),
         ]
     except (RecursionError, UnclearError) as error:
         loop.ask("noise", f"what is done with private records cannot be told: {error}")

@@ -104,9 +104,9 @@ def test_a_field_that_is_none_at_first_counts_where_it_is_set_once():
         ("if args.sigma > 0:", False),
     ],
 )
-def test_noise_for_some_parameters_gets_no_number(test, is_asked):
+def test_noise_for_some_parameters_is_asked_about(test, is_asked):
     (found,) = check(SOME.replace("if p.dim() > 1:", test))
-    assert ("noise" in found.asks) == is_asked
+    assert ("Gaussian noise is drawn anew" in str(found)) == is_asked
     assert "combines records" not in str(found)
     assert "statistic" not in str(found)
 
