@@ -32,7 +32,7 @@ MISSED = "kernels/loss/sums_of_ratios test_what_coarse_densities"
 CONVERSION, FORMULAS = "renyi/conversion.h", "kernels/renyi/conversion test_both_conversions"
 PROFILE, PROFILES = "loss/gaussian_profile.h", "kernels/loss/gaussian_profile test_delta_is_above"
 MOMENT, WHOLE_ORDERS = "renyi/log_moment.h", "kernels/renyi/log_moment test_whole_orders"
-SERIES, WIDE = "renyi/order_series.h", "kernels/renyi/order_series test_a_leaf_that_is_too_wide"
+SERIES, WIDE = "renyi/leaves.h", "kernels/renyi/order_series test_a_leaf_that_is_too_wide"
 # fmt: off
 MUTANTS = (
     # quadrature
@@ -239,10 +239,12 @@ MUTANTS = (
     ("exact/classical.h", "log(0.5 * delta) - log(steps) -", "log(delta) - log(steps) -", THEOREMS),
     ("exact/classical.h", "log_delta0 - log(q) -", "log_delta0 -", THEOREMS),
     # series of orders, jumps that two panels share
-    (SERIES, "if (low >= FA_LEAF_LEAST &&", "leaf->relative = 0.0;\n        if (low >= FA_LEAF_LEAST &&", WIDE),
-    (SERIES, "rest += left_out ? peak[i] : 0.0;", "rest += 0.0;", WIDE),
-    (SERIES, "return 1.001 * leaf->coefficient[FA_TERMS - 1] * most / (FA_TERMS - most);", "return 0.0;", WIDE),
-    ("renyi/shared_search.h", "        total += leaf->relative * fa_min(total, 1.0);", "", WIDE),
+    (SERIES, "    if (leaf->relative <= FA_LEAF_LEDGER) {", "    if (leaf->relative <= FA_LEAF_LEDGER) {\n"
+     "        leaf->relative = 0.0;", WIDE),
+    (SERIES, "*rest_out += left_out ? peak[i] : 0.0;", "*rest_out += 0.0;", WIDE),
+    (SERIES, "lm->loss[all - 1], 0.0) +\n            leaf->coefficient[FA_TERMS - 1] * most / (FA_TERMS - most);",
+     "lm->loss[all - 1], 0.0);", WIDE),
+    ("renyi/cells.h", "        total += leaf->relative * fa_min(total, 1.0);", "", WIDE),
     ("loss/share.h", "        sum += 2.0 * exp(fa_panel_log_size", "        sum += 2.2 * exp(fa_panel_log_size",
      "kernels/loss/share test_the_variation"),
     # the start of a line, deltas below every double
@@ -304,7 +306,7 @@ BUILT = (
      "kernels/line/groups test_epsilons_of_two_steps"),
     (READOUT, "d.upper - (log_delta - e->off)", "d.upper - log_delta",
      "kernels/line/groups test_a_delta_that_may_be_off"),
-    ("renyi/cells.h", "cells->steps[(begin + (i < n ? i : 0)) * cells->stride]", "cells->steps[begin * cells->stride]",
+    ("renyi/cells.h", "of.steps[k] = cells->steps[j * cells->stride]", "of.steps[k] = cells->steps[i * cells->stride]",
      "kernels/renyi/shared_orders test_a_cell_of"),
     ("exact/blocks.h", "out->upper[i] = top[quantity];", "out->upper[i] = 0.0;",
      "verbs/dpsgd test_edge_cases_of_the_run"),

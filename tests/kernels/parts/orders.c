@@ -1,9 +1,9 @@
-/* orders.c -- series of E_Q[(dP/dQ)^(1+a)] - 1 in the order (renyi/order_series.h), over leaves that may be too wide.
+/* orders.c -- series of E_Q[(dP/dQ)^(1+a)] - 1 in the order (renyi/leaves.h), over leaves that may be too wide.
  */
 #include "parts.h"
 
 #define FA_LEAF_LEDGER INFINITY
-#include "renyi/shared_search.h"
+#include "renyi/cells.h"
 
 /* M - 1 at 1 + a by the series of the leaf from `begin` on, `radius` wide (a power of 2, so that a is met), what it is
  * off by at most, and the epsilon of so many steps at log delta = -target, certified.  NAN: there is no series */

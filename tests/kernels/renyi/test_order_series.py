@@ -1,4 +1,4 @@
-"""Series of log-moments in the order (renyi/order_series.h): what they are off by is said, and it is needed where a
+"""Series of log-moments in the order (renyi/leaves.h): what they are off by is said, and it is needed where a
 leaf is too wide for its terms or its nodes."""
 
 from functools import cache
