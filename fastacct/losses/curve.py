@@ -37,7 +37,7 @@ class _Half(NamedTuple):
         return np.asarray(self.height[k] + (self.height[k + 1] - self.height[k]) * np.minimum(share, 1.0))
 
 
-def of_deltas(deltas: Deltas, points: int = 24576, least: float = 1e-26) -> Apart:
+def of_deltas(deltas: Deltas, points: int = 36864, least: float = 1e-26) -> Apart:
     """The pair with these deltas, from above and from below, by so many points of both sides together.
 
     Beyond where delta is the least one a loss is infinite from above, and nothing from below.
@@ -60,18 +60,18 @@ def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]
     """Epsilons from 0 on, of each direction, as dense as a power of delta: samples of any rate, composed any number of
     times, look everywhere.  Fewer where deltas are not known well: there it costs much to know them little better; and
     where they would take more than seconds."""
-    found, is_rough, work = {}, False, 0.0
+    found, wide, work = {}, 0.0, 0.0
     for direction in DIRECTIONS["add_remove"]:
         end = _first_below(deltas, direction, least)
         rough = end * np.union1d(np.geomspace(1e-6, 1.0, 48), np.linspace(0.0, 1.0, 24))
         with counted() as done:
             low, high = _falling(*deltas(direction, rough))
         work += sum(done.values()) / rough.size
-        is_rough |= bool(np.median(high - low) > 1e-9 * np.median(high))
+        wide = max(wide, float(np.median(high - low) / max(np.median(high), 1e-300)))
         weight = 0.12 * np.log(np.maximum(high, least)) - 3.0 * (high - low > 1e-7 * high)
         dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, weight))
         found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
-    fewer = max(1.0 + 2.0 * is_rough, 0.5 * work * points / 6e9)
+    fewer = max(1.0 + 0.8 * (wide > 1e-9) + 3.0 * (wide > 1e-8), 0.5 * work * points / 1e10)
     whole = sum(float(count[-1]) for _, count in found.values()) * fewer
     return {
         direction: np.interp(np.linspace(0.0, count[-1], 32 + round(points * float(count[-1]) / whole)), count, fine)
@@ -140,7 +140,7 @@ def _pair(
     points: list[tuple[Cells, Cells]], known: dict[Direction, tuple[Cells, Cells, Cells]], *, is_upper: bool
 ) -> Pair:
     """The pair whose curve has these corners, scaled by what rounding may have taken off or added."""
-    halves, factor, pad = [], 1.0, 1.2e-11  # for the rounding of sums of so many masses
+    halves, factor, pad = [], 1.0, 1.8e-11  # for the rounding of sums of so many masses
     for (loss, height), (epsilon, low, _) in zip(points, known.values(), strict=True):
         half = _half(loss, height)
         more = np.cumsum(half.mass[:0:-1])[::-1] * np.exp(half.loss[:-1]) * np.expm1(np.diff(half.loss))

@@ -121,7 +121,7 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
 
     **Guarantee.** That of the job, which is evaluated in its place where nothing is sampled.  A record that is drawn
     takes part in every release, as a client does in all that a round of federated learning releases.  Losses of a
-    sample come from the job's certified deltas.  The bounds are about 1e-5 of themselves apart.  Jobs without
+    sample come from the job's certified deltas.  The bounds are about 1e-6 of themselves apart.  Jobs without
     Gaussian noise, or with discrete noise that is sampled within a sample, are rounded to a lattice instead.  It takes
     at most 1,000 releases.  Its bounds are up to 1e-2 apart.  Releases may depend on what earlier ones of the
     same sample have shown.  Where losses are not known, Rényi divergences are sampled.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,9 @@ from fastacct.core.kept import cached
 from fastacct.core.search import boundary, excess
 from fastacct.core.work import note
 from fastacct.losses.loss import PROBES, Atoms, Moment, OutOfReachError, Part, composed, log_moment, weighted
+from fastacct.readers.far_losses import FarLosses, known_atoms, up_to
 from fastacct.readers.grid.composition import fft_size
+from fastacct.readers.tilt import Choice, chosen, in_groups
 
 if TYPE_CHECKING:
     from fastacct.readers.grid.reader import Grid
@@ -36,8 +38,6 @@ _OUT: Final = 34.0
 _SHIFT: Final = 1.5
 _HEIGHT: Final = 1.05
 """Of what the Gaussian adds, over the sum of three points: 1.0488 at most."""
-_NEXT_TILT: Final = 1.25
-"""Of one tilt to the next."""
 _MOST_KEPT: Final = 1 << 21
 """Points of sums of one side, of 16 bytes each, and phases that are in memory together."""
 
@@ -50,8 +50,9 @@ class Smoothed:
     def __init__(self, parts: Sequence[Part], grid: Grid, tolerance: float) -> None:
         self._grid, self._tolerance = grid, tolerance
         self._is_apart = any(part.is_apart for part in parts)
-        self._sides = [[(_known(part, is_upper), part.count) for part in parts] for is_upper in (False, True)]
-        self._kept: dict[tuple[int, int, int], _Sum] = {}
+        self._sides = [[(known_atoms(part, is_upper), part.count) for part in parts] for is_upper in (False, True)]
+        self._few = [[in_groups(one, n) for one, n in side] for side in self._sides]
+        self._kept: dict[tuple[int, Choice, int], _Sum] = {}
 
     @staticmethod
     def is_possible(parts: Sequence[Part], grid: Grid) -> bool:
@@ -65,18 +66,18 @@ class Smoothed:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
-        ease = 32.0 if self._is_apart else 1.0  # two distributions are further apart anyway
+        ease = 2.0 if self._is_apart else 1.0  # two distributions are apart anyway
         best, known = None, Found(0.0, 1.0, Status.LOOSE)
         try:
             for _ in range(3):
-                lower, upper = self._sums(self._grid.tilt_at(epsilon), epsilon, ease)
+                lower, upper = self._sums(epsilon, known.upper, ease)
                 found = judged(lower.below(epsilon), upper.above(epsilon), 1.0)
                 own = judged(upper.below(epsilon), found.upper, 1.0) if self._is_apart else found
                 known = _both(known, found, 1.0)
                 if self._is_enough(own, found):
                     return known
                 best = self._of_two(own, known)
-                ease *= self._less(own, *upper.smooth(epsilon), self._tolerance)
+                ease *= self._less(own, *upper.both(epsilon), self._tolerance)
         except ValueError:  # this needs too many points, or there is no such loss
             pass
         return best or _both(known, self._grid.delta(epsilon), 1.0)
@@ -85,11 +86,13 @@ class Smoothed:
         """Bounds of the smallest epsilon >= 0 with this delta."""
         best, known = None, Found(0.0, math.inf, Status.LOOSE)
         try:
-            tilt, place = self._grid.tilt_of(delta)
-            ease = max(tilt * place, 1e-3)
+            if self._is_zero(delta):
+                return Found(0.0, 0.0, Status.TIGHT)
+            tilt, place = self._first(delta)
+            ease = 0.6 * max(tilt * place, 1e-3)
             for _ in range(3):
-                lower, upper = self._sums(tilt, place, ease)
-                slope = -tilt * place
+                lower, upper = self._sums(place, delta, ease)
+                slope = -upper.steepness(place, delta) * place
                 high = boundary(lambda at: excess(upper.above(at), delta), None, "epsilon", start=place, slope=slope)  # noqa: B023
                 low, *own_low = (
                     boundary(lambda at: -excess(one.below(at), delta), None, "epsilon", start=place, slope=-slope)  # noqa: B023
@@ -101,16 +104,38 @@ class Smoothed:
                 if self._is_enough(own, found):
                     return known
                 best = self._of_two(own, known)
-                ease *= self._less(own, *upper.smooth(high), self._tolerance * tilt * place)
-                tilt, place = self._grid.tilt_at(high), high
+                ease *= self._less(own, *upper.both(high), self._tolerance * upper.steepness(high, delta) * high)
+                place = high
         except ValueError:  # this needs too many points, or epsilon is next to 0
             pass
         return best or _both(known, self._grid.epsilon(delta), math.inf)
 
+    def _is_zero(self, delta: float) -> bool:
+        """Whether delta at 0 is that small; of two distributions, where few of the atoms say so, too."""
+        is_near = self._is_apart and self._rough(0.0, delta).above(0.0) < delta
+        return is_near and self._sums(0.0, delta, 1.0)[1].above(0.0) <= delta
+
+    def _rough(self, place: float, delta: float) -> _Sum:
+        few, choice = self._few[1], chosen(self._few[1], place, delta, _OUT)
+        steep = max(choice.saddle, choice.tilt, 0.3)
+        some = [(Atoms(loss, 0.0 * loss, np.exp(log_mass)), n) for n, loss, log_mass in few]
+        return _Sum(some, choice.tilt, 1e-3 / steep**2, choice.period, choice.cap)
+
+    def _first(self, delta: float) -> tuple[float, float]:
+        """A tilt and a place near epsilon; of two distributions to about a hundredth, by few of the atoms."""
+        tilt, place = self._grid.tilt_of(delta)
+        for _ in range(3 * self._is_apart):
+            one, last = self._rough(place, delta), place
+            place = boundary(lambda at: excess(one.above(at), delta), None, "epsilon", start=place, slope=-place)  # noqa: B023
+            tilt = 0.25 * chosen(self._few[1], place, delta, _OUT).saddle
+            if abs(place - last) <= 0.1 * last:
+                break
+        return tilt, place
+
     @staticmethod
     def _is_enough(own: Found, found: Found) -> bool:
-        """Whether the Gaussian's part is next to nothing, of the answer or of what two distributions are apart."""
-        return own.status == Status.TIGHT or own.upper - own.lower < 0.25 * (found.upper - found.lower)
+        """Whether all is TIGHT, or the Gaussian's part is little of what two distributions are apart."""
+        return found.status == Status.TIGHT or own.upper - own.lower < 0.25 * (found.upper - found.lower)
 
     def _of_two(self, own: Found, found: Found) -> Found | None:
         """An answer of two distributions that a finer grid hardly narrows."""
@@ -124,36 +149,18 @@ class Smoothed:
             raise OutOfReachError("the finite sum says little")
         return 0.5 * ratio
 
-    def _sums(self, tilt: float, place: float, ease: float) -> list[_Sum]:
+    def _sums(self, place: float, delta: float, ease: float) -> list[_Sum]:
         """From below and from above, with so small a Gaussian that log delta is `ease` times the tolerance wide; of two
         distributions, which may have tails of their own, each with its own tilt."""
-        if not 1e-6 < tilt < 1e6:
-            raise OutOfReachError("no tilt suits a finite sum")
-        index = round(math.log(tilt) / math.log(_NEXT_TILT))
-        return [
-            self._sum(number, self._least(number, index, place) if self._is_apart else index, ease)
-            for number in range(2)
-        ]
+        return [self._sum(number, chosen(self._few[number], place, delta, _OUT), ease) for number in range(2)]
 
-    def _least(self, number: int, index: int, place: float) -> int:
-        """The tilt, by its index, near which Chernoff's bound of a side is least, to a factor of e a step."""
-        parts = [(n, *weighted(one, n)[1:]) for one, n in self._sides[number]]
-
-        def bound(at: int) -> float:
-            return log_moment(parts, _NEXT_TILT**at).value - _NEXT_TILT**at * place
-
-        for step in (-1, 1):
-            while bound(index + step) < bound(index) - 1.0:
-                index += step
-        return index
-
-    def _sum(self, number: int, index: int, ease: float) -> _Sum:
-        tilt = _NEXT_TILT**index
-        curved = tilt * (1.0 + tilt)
+    def _sum(self, number: int, choice: Choice, ease: float) -> _Sum:
+        steep = max(choice.saddle, choice.tilt)
+        curved = steep * (1.0 + steep)
         level = min(math.floor(2.0 * math.log2(min(self._tolerance * ease / 2.5, 1.0) / curved)), -8)
-        key = number, index, level
+        key = number, choice, level
         if key not in self._kept:
-            made = _Sum(self._sides[number], tilt, 2.0 ** (0.5 * level))
+            made = _Sum(self._sides[number], choice.tilt, 2.0 ** (0.5 * level), choice.period, choice.cap)
             if sum(one.points for one in self._kept.values()) > 2 * _MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = made
@@ -165,15 +172,6 @@ class Smoothed:
 def _both(one: Found, other: Found, top: float) -> Found:
     """What two answers say together."""
     return judged(*narrowed(max(one.lower, other.lower), one.upper, other.upper), top)
-
-
-def _known(part: Part, is_upper: bool) -> Atoms:
-    """Losses and masses of a side, errors included."""
-    side, loss_of = (1.0, part.upper) if is_upper else (-1.0, part.lower)
-    source = cast("Atoms", loss_of.as_atoms())
-    loss = source.loss + side * (source.loss_error + 4.0 * ROUNDING * np.abs(source.loss))
-    keep = source.mass > 0.0
-    return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=source.infinite)
 
 
 class _Transform(NamedTuple):
@@ -192,7 +190,15 @@ class _Transform(NamedTuple):
 class _Sum:
     """A Fourier sum at one tilt, for any epsilon near it: points (a B + b) spacing, in A rows of B."""
 
-    def __init__(self, parts: Sequence[tuple[Atoms, int]], tilt: float, variance: float) -> None:
+    def __init__(
+        self,
+        parts: Sequence[tuple[Atoms, int]],
+        tilt: float,
+        variance: float,
+        least: float = 0.0,
+        cap: float = math.inf,
+    ) -> None:
+        self._far_losses, parts = FarLosses(parts, cap), [(up_to(one, cap), n) for one, n in parts]
         self._parts, self._tilt, self._variance = parts, tilt, variance
         self._n_releases = sum(n for _, n in parts)
         self._weighted = [(n, *weighted(one, n)[1:]) for one, n in parts]
@@ -206,7 +212,7 @@ class _Sum:
         self._left = [self._most(-1.0 - step) for step in self._steps]
         right = min((most - self._here + _OUT) / step for most, step in zip(self._right, self._steps, strict=True))
         left = max((self._here - self._most(tilt - step) - _OUT) / step for step in self._steps)
-        self._period = (right - left) * (1.0 + 1e-9)
+        self._period = max(right - left, least) * (1.0 + 1e-9)
         if not self._period > 0.0:
             raise OutOfReachError("rounding hides where the losses are")
         self._spacing = 2.0 * math.pi / self._period
@@ -286,7 +292,8 @@ class _Sum:
             most = np.abs(factor) * (1.0 + 1e-14) + error
             log_most += n * np.log(most)
             relative += n * error / most
-            wave *= composed(factor, n, np.multiply)
+            for part in range(0, t.size, 1 << 14):  # what a processor keeps near
+                wave[part : part + (1 << 14)] *= composed(factor[part : part + (1 << 14)], n, np.multiply)
             scales.append(n * known.value)
         turn, payoff = t * (1.0 + 2.0 * tilt), self._payoff(t)
         size = np.abs(payoff) * np.exp(log_most) * (1.0 + 1e-9 + 8.0 * ROUNDING * self._n_releases)
@@ -331,9 +338,21 @@ class _Sum:
         error = error * (1.0 + 1e-12) + 1e-15 * abs(unit * total)
         return unit * total - paid - error - (beyond + below) * (1.0 + 1e-12), unit * total - paid + error
 
+    def both(self, epsilon: float) -> tuple[float, float]:
+        """The same with losses beyond the cap."""
+        low, high = self.smooth(epsilon)
+        least, most = self._far_losses.bounds(epsilon)
+        return low + least, high + most
+
+    def steepness(self, epsilon: float, delta: float) -> float:
+        """By how much the logarithm of delta falls with epsilon, nearly."""
+        step = 1e-3 * epsilon
+        ratio = self.both(epsilon - step)[1] / max(self.both(epsilon + step)[1], 1e-3 * delta)
+        return max(math.log(ratio) / (2.0 * step), 1e-3 / epsilon) if ratio > 0.0 else 1.0 / epsilon
+
     def above(self, epsilon: float) -> float:
         """An upper bound of delta of these atoms."""
-        return min(1.0, (self.smooth(epsilon)[1] + self._lost) * (1.0 + 1e-14))
+        return min(1.0, (self.both(epsilon)[1] + self._lost) * (1.0 + 1e-14))
 
     def below(self, epsilon: float) -> float:
         """A lower bound."""
@@ -342,7 +361,8 @@ class _Sum:
         near, far = self.smooth(epsilon - h)[1], self.smooth(epsilon + h)[1]
         added = _HEIGHT * math.exp(1.5 * h + 0.125 * self._variance) * (share * near + (1.0 - share) * far - low)
         rounding = 1e-15 * (8.0 + (1.0 + self._tilt) * (1.0 + abs(epsilon))) * near
-        return max(0.0, low - max(added, 0.0) * (1.0 + 1e-12) - rounding + self._lost * (1.0 - 1e-14))
+        known = self._far_losses.bounds(epsilon)[0] + self._lost * (1.0 - 1e-14)
+        return max(0.0, low - max(added, 0.0) * (1.0 + 1e-12) - rounding + known)
 
     @property
     def _lost(self) -> float:
@@ -356,15 +376,20 @@ def _moments(loss: Cells, weight: Cells, period: float, points: int, near: int =
     the numbers up to `near` away."""
     n = fft_size(4 * points)
     place = loss * (n / period)
-    parts = max(min((1 << 19) // n, 64), 1)  # sums of fewer atoms each have fewer roundings
-    first, part, counts = np.rint(place), np.arange(loss.size) % parts, np.zeros((parts, n))
+    first = np.rint(place)
+    used, number = np.unique(np.mod(first - near, n).astype(np.int64), return_inverse=True)
+    parts = max(min((1 << 17) // used.size, 64), 1)  # sums of fewer atoms each have fewer roundings
+    number = number * parts + np.arange(loss.size) % parts
+    spread, ratio = weight * np.exp(-0.125 * (first - place) ** 2), np.exp(-0.25 * (first - place))
+    counts = np.zeros(n + 2 * near + 1)
     for step in range(-near, near + 1):
-        share = np.exp(-0.125 * (first - place + step) ** 2)
-        np.add.at(counts, (part, np.mod(first + step, n).astype(np.int64)), weight * share)
+        share = spread * ratio**step * math.exp(-0.125 * step * step)
+        counts[used + (near + step)] += np.bincount(number, share, used.size * parts).reshape(-1, parts).sum(axis=1)
+    counts[: 2 * near + 1] += counts[n:]  # the numbers begin again
+    most = int(np.bincount(number).max()) + parts + 2 * near + 2
     undo = np.exp(2.0 * (np.arange(points) * (2.0 * math.pi / n)) ** 2)
-    most = np.unique(parts * first + part, return_counts=True)[1].max() * (2.0 * near + 1.0)
-    wave = np.fft.rfft(counts.sum(axis=0))[:points].conj() * (undo / math.sqrt(8.0 * math.pi))
-    return wave, undo * (8.0 * math.log2(n) + min(most, math.ceil(loss.size / parts)) + parts + 64.0)
+    wave = np.fft.rfft(counts[:n])[:points].conj() * (undo / math.sqrt(8.0 * math.pi))
+    return wave, undo * (8.0 * math.log2(n) + most + 128.0)
 
 
 def _geometric(log_first: float, rate: float, rounded: float) -> float:

@@ -54,7 +54,6 @@ CONSTANTS = [
     ("line", "where some noise is below 1.2", "line/capped_eps.h", "FA_CAP_CALM", "1.2"),
     ("line", "where it is below 0.8", "line/capped_eps.h", "FA_CAP_JUMPY", "0.8"),
     ("panels", "more than 38 standard deviations out", "losses/panels.py", "_FURTHEST", "38.0"),
-    ("smoothed", "the power of 1.25", "readers/smoothed.py", "_NEXT_TILT", "1.25"),
     ("smoothed", "For $h = 1.5\\, s$", "readers/smoothed.py", "_SHIFT", "1.5"),
     ("smoothed", "D_0 \\ge D - 1.05", "readers/smoothed.py", "_HEIGHT", "1.05"),
     ("smoothed", "exceed $1.5 \\cdot 10^7$", "readers/smoothed.py", "_MOST_SUMMED", "1.5e7"),

@@ -15,6 +15,7 @@ from fastacct.core.bounds import DisjointBoundsWarning, Found, Status
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import Atoms, OutOfReachError, Part, log_moment, weighted
 from fastacct.readers import smoothed
+from fastacct.readers.far_losses import FarLosses, up_to
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.smoothed import Smoothed, _Sum
 from tests.grids import part
@@ -54,6 +55,28 @@ def test_what_the_gaussian_adds_is_taken_away_from_below(epsilon, s):
     """Next to a sum it adds something of the first order."""
     truth, made = all_sums(PARTS, epsilon), _Sum(PARTS, 2.0, s * s)
     assert made.smooth(epsilon)[0] > truth >= made.below(epsilon)
+
+
+@pytest.mark.parametrize("cap", [0.2, 0.4, 0.6])
+@pytest.mark.parametrize("least", [0.0, 9.0])
+def test_losses_beyond_a_cap_count_in_closed_form(cap, least):
+    """Whatever the cap: also where others take more back than there is beyond it."""
+    made, beyond = _Sum(PARTS, 2.0, 1e-6, least, cap), FarLosses(PARTS, cap)
+    for epsilon in (-0.4, 0.0, 0.3, 0.5, 0.9, 1.1032, 2.0, 3.2):
+        truth = all_sums(PARTS, epsilon)
+        assert made.below(epsilon) <= truth * (1.0 + 1e-12)
+        assert made.above(epsilon) >= truth * (1.0 - 1e-12)
+        own = truth - all_sums([(up_to(one, cap), n) for one, n in PARTS], epsilon)
+        low, high = beyond.bounds(epsilon)
+        assert low <= own + 1e-12
+        assert own <= high + 1e-12
+
+
+def test_beyond_a_cap_that_others_hardly_undo_all_is_known():
+    parts = [(atoms(np.array([-0.01, 0.02, 5.0]), np.array([0.5, 0.49, 0.01])), 6)]
+    low, high = FarLosses(parts, 1.0).bounds(0.5)
+    own = all_sums(parts, 0.5) - all_sums([(up_to(one, 1.0), n) for one, n in parts], 0.5)
+    assert own * (1.0 - 1e-11) <= high <= low * (1.0 + 1e-9) <= own * (1.0 + 2e-9)
 
 
 def test_three_points_are_above_what_the_gaussian_adds():
@@ -310,13 +333,12 @@ def test_each_of_two_distributions_has_its_own_tilt():
     """One of them alone has a rare large loss, which weighs most under the other's tilt."""
     tail = atoms(np.append(LOSS, 9.0), np.append(MASS, 1e-13))
     parts = [Part(tail, atoms(LOSS, MASS), 40, is_apart=True)]
-    lower, upper = Smoothed(parts, Grid(parts, 1e-6), 1e-6)._sums(8.0, 22.0, 1.0)
+    lower, upper = Smoothed(parts, Grid(parts, 1e-6), 1e-6)._sums(22.0, 1e-9, 1.0)
     assert upper._tilt < lower._tilt
     for one in (lower, upper):
-        for other in (one._tilt / 1.25, one._tilt * 1.25):
-            moments = [(n, *weighted(a, n)[1:]) for a, n in one._parts]
-            least, more = (log_moment(moments, t).value - 22.0 * t for t in (one._tilt, other))
-            assert least <= more + 1.0
+        moments = [(n, *weighted(a, n)[1:]) for a, n in one._parts]
+        least = min(log_moment(moments, 1.25**k).value - 22.0 * 1.25**k for k in range(-20, 40))
+        assert log_moment(moments, one._tilt).value - 22.0 * one._tilt <= least + 8.0
 
 
 def test_of_two_answers_that_exclude_each_other_the_larger_end_bounds():

@@ -12,7 +12,7 @@ MUTANTS = (
      "reports/written test_a_report_of_numbers_that_take_long"),
     ("reports/numbers.py", '"has_picture": work <= 1e8', '"has_picture": True',
      "reports/comparisons test_a_picture_that_takes_long"),
-    ("losses/curve.py", "0.5 * work * points / 6e9", "0.0", "losses/curve test_where_a_delta_takes_milliseconds"),
+    ("losses/curve.py", "0.5 * work * points / 1e10", "0.0", "losses/curve test_where_a_delta_takes_milliseconds"),
     ("ledger/state.py", 'state["checksum"] != checksum(rest)', "False", "ledger/tampered test_a_meter_says_why"),
     ("calibrate.py", "if target == 0.0:", "if False:",
      "verbs/calibrate test_an_epsilon_that_is_to_be_0"),

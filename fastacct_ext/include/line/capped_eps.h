@@ -317,8 +317,7 @@ FA_FUNC int fa_cap_log_delta_shared(fa_cap_work *work, double eps, fa_interval *
     fa_cap_answer *a = &work->anchored;
     fa_cap_reading r;
     fa_cap_ledger g;
-    if ((work->job.data ? !fa_cap_is_shared(&work->job) : work->job.walled) || !(anchor < INFINITY) ||
-        work->none == anchor)
+    if ((work->job.data && !fa_cap_is_shared(&work->job)) || !(anchor < INFINITY) || work->none == anchor)
         return fa_cap_log_delta(work, eps, 0.0, out, slope_out);
     if (work->anchor != anchor)
         (void)fa_cap_log_delta(work, anchor, FA_CAP_SPARE, &(fa_interval){0.0, 0.0}, slope_out);
