@@ -40,6 +40,7 @@ _ROUGHLY: Final = {
 }
 """Where a search begins that knows no better, the slope of log epsilon over the logarithm of the number, and what is
 said where no number between its ends meets the target."""
+_FIXED: Final = "which the parts that do not change with the number cost alone"
 _DOMAINS: Final = {"epsilon": None, "delta": None, "error": POSITIVE}
 
 
@@ -115,10 +116,9 @@ def calibrate(
         return excess(seen[x], target)
 
     def hint() -> str:
-        least = min(seen.values())
         if bracket is None:
-            return f"{name} stays at {least!r}, which the parts that do not change with the number cost alone"
-        return f"the smallest {name} in the bracket is {least!r}; try another bracket"
+            return f"{name} stays at {min(seen.values())!r}, {_FIXED}"
+        return f"the smallest {name} in the bracket is {min(seen.values())!r}; try another bracket"
 
     ends, start = None if bracket is None else _as_bracket(bracket), None
     if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
@@ -126,6 +126,8 @@ def calibrate(
         if target == 0.0:
             with suppress(TypeError, ValueError):  # said in words where epsilon is asked
                 return _of_zero(lambda x: as_process(build(x)), goal, ends, options, level)
+        if ends is None:
+            _refuse_what_is_left(lambda x: as_process(build(x)), goal, options)
         start = _nearby(lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
     return boundary(level, ends, f"{name} <= {target!r}", hint, start)
 
@@ -183,6 +185,19 @@ def _nearby(
         return boundary(level, ends, "", width=4e-3)  # that of a coarse grid may be as far off
     except (TypeError, ValueError):  # said in words where it is asked again
         return None
+
+
+def _refuse_what_is_left(build: Callable[[float], Process], goal: _Goal, options: CurveOptions) -> None:
+    """Refuse a target that what does not change with the number is above alone, at both ends of the search."""
+    try:
+        near, far = (dict(build(x)) for x in WIDEST)
+        left = Process((kind, min(count, far[kind])) for kind, count in near.items() if kind in far)
+    except (TypeError, ValueError):  # said in words where it is asked again
+        return
+    if left and (spent := answer("epsilon", left, goal.delta, **options)).lower > goal.epsilon:
+        raise ValueError(
+            f"epsilon <= {goal.epsilon!r} cannot be met: epsilon stays at {float(spent.upper)!r}, {_FIXED}"
+        )
 
 
 def _of_zero(

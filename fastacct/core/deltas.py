@@ -231,42 +231,43 @@ def _end(
     exceeds: _Exceeds, side: int, target: float, start: float, wide: float, all_steps: Cells, works: list[float]
 ) -> tuple[float, Cells]:
     """One of them, looked for from `start` on, in strides from `wide` on, by the steps that are best at the start, and
-    then by all; and these steps.  `works` is what each probability took so far."""
-    sign = 1.0 if side else -1.0
+    then by all; and these steps.  `works` is what each probability took so far: after some seconds nothing is asked,
+    and what was not asked is not met."""
+    sign, most = (-1.0, 1.0)[side], sum(works) + (2e9, 5e9)[side]
 
-    def level(loss: float, steps: Cells) -> float:
+    def ask(loss: float, steps: Cells) -> Cells:
         with counted() as done:
             end = exceeds(np.array(loss), (side,), steps)[0]
         works.append(sum(done.values()))
+        return end
+
+    def level(loss: float, steps: Cells) -> float:
+        if sum(works) > most:
+            return 50.0
+        end = ask(loss, steps)
         return sign * excess(float(end.min() if side else end.max()), target)
 
-    def width() -> float:
-        """Where each takes seconds, or all of them several, not so near."""
-        return (WIDTH, 1e-5, 1e-4)[(max(works) > 1e9) + (sum(works) > 4e9)]
-
-    at_start = exceeds(np.array(start), (side,), all_steps)[0]
+    at_start = ask(start, all_steps)
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
     best = all_steps[max(k - 1, 0) : k + 2]
-    end = _first_end(partial(level, steps=best), sign, start, wide, width)
-    if abs(end) >= LARGEST or width() > WIDTH:
+    end = _first_end(partial(level, steps=best), sign, start, wide)
+    if abs(end) >= LARGEST:
         return end, best
     further = end - sign * max(4.0 * WIDTH * abs(end), 1e-13)
     if level(further, all_steps) <= 0.0:
-        end = _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end), width)
+        end = _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - end))
     return end, best
 
 
-def _first_end(
-    level: Callable[[float], float], sign: float, start: float, wide: float, width: Callable[[], float]
-) -> float:
-    """Where a level passes 0, at most 0 on the side of this sign, to a relative width; on that side infinite, on the
-    other one the `LARGEST` loss, if it does not."""
+def _first_end(level: Callable[[float], float], sign: float, start: float, wide: float) -> float:
+    """Where a level passes 0, at most 0 on the side of this sign; on that side infinite, on the other one the `LARGEST`
+    loss, if it does not."""
     level, last = cache(level), start
     way = sign if level(start) > 0.0 else -sign
     while True:
         place = min(max(last + way * wide, -LARGEST), LARGEST)
         if (level(place) > 0.0) != (level(start) > 0.0):
-            return boundary(level, (min(last, place), max(last, place)), "the chance", width=width())
+            return boundary(level, (min(last, place), max(last, place)), "the chance")
         if abs(place) == LARGEST:
             return way * math.inf if way == sign else place
         last, wide = place, 8.0 * wide

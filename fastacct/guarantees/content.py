@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.bounds import TIGHT_WIDTH, Status, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Status, status_of
 from fastacct.core.relations import Relation, both_ways
 from fastacct.core.version import __version__
+from fastacct.core.work import counted
 from fastacct.epsilon import epsilon_bounds
 from fastacct.guarantees.schema import Document, Interval, Numbers
 from fastacct.ledger.state import KINDS
@@ -32,14 +33,25 @@ _ADJACENCY: Final = {"replace_one": "bounded", "zero_out": "zero-out"}
 def numbers_of(job: Process, delta: float, relation: Relation) -> Numbers:
     """Certified bounds of epsilon, of the curve, and of the trade-off of attackers who know both data sets."""
     lower, upper, _ = epsilon_bounds(job, delta=delta, neighbors=relation)
-    epsilons = epsilon_bounds(job, delta=DELTAS, neighbors=relation)
-    misses = tradeoff_bounds(job, FPRS, neighbors=both_ways(relation))
+    with counted() as done:
+        epsilons = epsilon_bounds(job, delta=DELTAS, neighbors=relation)
+    misses = _misses(job, both_ways(relation), 3 if sum(done.values()) > 2e9 else 1)
     curve, tradeoff = (
         [[repr(float(one)) for one in point] for point in zip(places, found.lower, found.upper, strict=True)]
         for places, found in ((DELTAS, epsilons), (FPRS, misses))
     )
     own = Interval(lower=repr(lower), upper=repr(upper), status=status_in_words(lower, upper))
     return Numbers(epsilon=own, curve=curve, tradeoff=tradeoff)
+
+
+def _misses(job: Process, relation: Relation, step: int) -> Bounds:
+    """Bounds of the trade-off: of dear jobs at every third rate, and since it falls between those on both sides."""
+    rates = np.array(FPRS)
+    found = tradeoff_bounds(job, rates[::step], neighbors=relation)
+    lower, upper = np.zeros(rates.size), np.nextafter(1.0 - rates, 2.0)
+    lower[::step], upper[::step] = found.lower, found.upper
+    lower, upper = np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)
+    return Bounds(lower, upper, status_of(lower, upper))
 
 
 def double(text: str) -> float:

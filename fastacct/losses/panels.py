@@ -194,6 +194,10 @@ class _PiecesLoss(Loss):
 
     def points(self) -> tuple[Cells, Cells]:
         """The atoms, and pieces of the panels."""
+        return self._points
+
+    @cached
+    def _points(self) -> tuple[Cells, Cells]:
         mass, loss = self._atoms()
         for row in self._panels:
             a, b = row.pieces(row.breaks(0.0), 0.0)

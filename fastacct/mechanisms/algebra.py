@@ -254,6 +254,8 @@ class PoissonSampled(Mechanism):
             why = "in the local model everyone sees who does not take part" if self.mechanism.is_local else why
             raise ValueError(f"Poisson-subsampled {self.mechanism!r} is not known: {why}")
         super().__post_init__()
+        if type(self.mechanism).decompose is not Mechanism.decompose:
+            self.decompose(self.relations[0])  # which refuses several releases
 
     relations = _inner("sample_relations")
     tight, has_losses, has_groups = _inner("tight"), _inner("has_losses"), _inner("has_groups")
@@ -267,10 +269,8 @@ class PoissonSampled(Mechanism):
             return Process({inner[0][0].poisson(self.sample_rate): 1})
         if parts is None or self.mechanism.has_losses:
             return None
-        raise ValueError(
-            f"{self.mechanism!r} consists of several releases: its sample is not the composition of their samples. "
-            "Sample its guarantee instead, PureDP or ApproxDP"
-        )
+        why = "its sample is not the composition of their samples. Sample its guarantee instead, PureDP or ApproxDP"
+        raise ValueError(f"{self.mechanism!r} consists of several releases: {why}")
 
     def unsampled(self) -> Mechanism:
         return self.mechanism

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fastacct.core.html import table
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
+from fastacct.core.kept import kept_by_argument
 from fastacct.core.relations import Relation, refuse
 from fastacct.core.words import told_names
 from fastacct.mechanisms.base import Composed, Count, Run, SampledGaussian, Value, are_proper, frozen, merge
@@ -213,12 +214,12 @@ class Process(Composed):
         counts = ((mechanism, np.broadcast_to(count, self._shape).flat[cell]) for mechanism, count in self)
         return ((mechanism.at(self._shape, cell), int(count)) for mechanism, count in counts)
 
+    @kept_by_argument
     def alternatives(self, relation: Relation) -> list[Process]:
         """Processes of which one is run, whichever part of the data a record is in; more than a few stay one."""
         choices = [Process()]
-        for mechanism, count in self:
-            sums = _sums(mechanism.alternatives(), count)
-            chosen = [one.decompose(relation) for one in sums] or [Process({mechanism: count})]
+        for kind, n in self:
+            chosen = [one.decompose(relation) for one in _sums(kind.alternatives(), n)] or [Process({kind: n})]
             choices = [choice + pick for choice in choices for pick in chosen]
             if len(choices) > _MOST_ALTERNATIVES:
                 return [self]

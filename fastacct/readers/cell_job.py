@@ -245,28 +245,13 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
     parts = job.columns[2] + job.columns[3]
     if float(parts @ parts.astype(float)) > 2.5e5:  # a target takes about 0.03 ms for each
         return Reading.nothing(target[0], what)
-    points, places, off = _points(job, target, what)
-    (up, down), out = places.reshape(target.shape), Reading.empty(points.size)
+    points = np.array(sorted({*target.ravel().tolist()}))
+    (up, down), out = np.searchsorted(points, target), Reading.empty(points.size)
     given, into = (*job.columns, job.data(), points), (out.lower, out.upper, np.empty(points.size), out.status)
     _kernels.exact_job(
-        *given, *into, quantity=what, directions=directions, mirrored=job.is_mirrored, spacing=job.spacing, off=off
+        *given, *into, quantity=what, directions=directions, mirrored=job.is_mirrored, spacing=job.spacing
     )
     return Reading(out.lower[down], out.upper[up], out.status[up])
-
-
-def _points(job: CellJob, target: Cells, what: Quantity) -> tuple[Cells, NDArray[np.intp], Cells | None]:
-    """Targets in increasing order, and which is whose.  Deltas of both bounds of an epsilon that hardly differ are one
-    target, their middle: then also how far both are from it, in logarithms."""
-    if what != EPSILON or job.data is not _NO_DATA:
-        return (points := np.array(sorted({*target.ravel().tolist()}))), np.searchsorted(points, target), None
-    middle = np.sqrt(target[0]) * np.sqrt(target[1])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        off = np.abs(np.log(target / middle)).max(axis=0) + 4.0 * ROUNDING
-    # each target by itself, so that its bits do not depend on the others
-    is_one = (middle > 1e-290) & (middle < 0.5) & (target[0] != target[1]) & (off < 1e-8)
-    ends, apart = np.where(is_one, middle, target), np.where(is_one, off, 0.0 * target)
-    pairs, places = np.unique([ends.ravel(), apart.ravel()], axis=1, return_inverse=True)
-    return pairs[0].copy(), places.ravel(), pairs[1].copy()
 
 
 # P = (1 - r) P' + r P'' with P'' far out, and Q >= (1 - r) Q': n steps of P are at most those of P' and n r besides, so

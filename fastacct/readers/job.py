@@ -14,8 +14,9 @@ from fastacct.core.bounds import Bounds, Found, Status, meet
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
+from fastacct.core.work import counted
 from fastacct.mechanisms.process import Process
-from fastacct.readers.asked import DIVERGENCES, EXACTLY, QUICKLY, ROUGHLY, Ask, Quantity, Settings
+from fastacct.readers.asked import DIVERGENCES, EXACTLY, QUICKLY, ROUGHLY, SPARINGLY, Ask, Quantity, Settings
 from fastacct.readers.cell import CellReader
 from fastacct.readers.cell_job import read_run
 from fastacct.readers.contour import Contour, kernel_directions
@@ -87,13 +88,22 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
     is_final = status == Status.TIGHT
     for i, target in enumerate(np.broadcast_to(ask.target, ask.shape).ravel()):
         asked = ask._replace(target=np.array(target), shape=())
-        for k, settings in itertools.product(np.argsort(-upper[:, i], kind="stable").tolist(), (ROUGHLY, EXACTLY)):
-            known = lower[:, i] if is_lower else upper[is_final[:, i], i]
-            if not is_final[k, i] and upper[k, i] > known.max(initial=-math.inf):
-                lower[k, i], upper[k, i], _ = by_cells(jobs[k], asked, settings)
-                is_final[k, i] = settings == EXACTLY
+        _tell_apart(jobs, asked, lower[:, i], upper[:, i], is_final[:, i], is_lower=is_lower)
     low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
     return Bounds(low, high, status_of_answer(ask.quantity, low, high))
+
+
+def _tell_apart(
+    jobs: list[Process], ask: Ask, lower: Cells, upper: Cells, is_final: NDArray[np.bool_], *, is_lower: bool
+) -> None:
+    """Better bounds of those that may be the largest, in their places; after some seconds without grids."""
+    with counted() as done:
+        for k, settings in itertools.product(np.argsort(-upper, kind="stable").tolist(), (ROUGHLY, EXACTLY)):
+            known = lower if is_lower else upper[is_final]
+            if not is_final[k] and upper[k] > known.max(initial=-math.inf):
+                one = SPARINGLY if sum(done.values()) > 2e9 else settings
+                lower[k], upper[k], _ = by_cells(jobs[k], ask, one)
+                is_final[k] = one != ROUGHLY
 
 
 def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.intp]]:

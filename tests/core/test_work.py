@@ -1,5 +1,7 @@
 """Work that is counted: the same whatever was kept from before."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -126,24 +128,21 @@ def test_a_finite_sum_counts_its_points_though_it_is_kept():
     assert closer > 10.0 * first
 
 
-def test_a_quantile_of_dear_chances_is_a_little_wider(monkeypatch):
+def test_a_quantile_of_dear_chances_asks_few_and_is_a_little_wider(monkeypatch):
+    """Sixteen chances took 19 s."""
+
     def of(job):
         return fa.privacy_loss(job, neighbors="remove").quantile(1e-3)
 
     good = of(fa.Laplace(3.0) * 5)
 
-    class Dear:
-        def __enter__(self):
-            return {"seconds": 1e10}
-
-        def __exit__(self, *_):
-            return None
-
-    monkeypatch.setattr(deltas, "counted", Dear)
+    asked = []
+    monkeypatch.setattr(deltas, "counted", lambda: asked.append(1) or nullcontext({"seconds": 1e9}))
     wide = of(fa.Laplace(3.0) * 5)
-    assert wide.lower <= good.lower * (1.0 + 1e-12)
-    assert good.upper * (1.0 - 1e-12) <= wide.upper <= good.upper * (1.0 + 1e-4)
+    assert 0.8 * good.lower <= wide.lower <= good.lower * (1.0 + 1e-12)
+    assert good.upper * (1.0 - 1e-12) <= wide.upper <= good.upper * 1.02
     assert good != wide
+    assert len(asked) <= 9
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 import fastacct as fa
 import fastacct.guarantees as room
+from fastacct.guarantees import content
 from fastacct.ledger.state import checksum
 from fastacct.results import Guarantee, read_guarantee
 from fastacct.testing import examples
@@ -371,3 +373,22 @@ def test_reports_and_rows_of_sweeps_make_guarantees():
     grid = fa.sweep(noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=[100, 1000], delta=1e-5).compute()
     row = fa.feasible(grid, "epsilon <= 2", sort="-epsilon").iloc[0]
     assert fa.guarantee(**row.drop("epsilon")).epsilon.upper == row["epsilon"]
+
+
+def test_attacks_on_a_dear_job_are_bounded_between_every_third_rate(monkeypatch):
+    """Twenty rates, and as many deltas, of draws with replacement took 12 s."""
+    asked, tradeoff = [], content.tradeoff_bounds
+    monkeypatch.setattr(content, "counted", lambda: nullcontext({"seconds": 3e9}))
+    monkeypatch.setattr(
+        content, "tradeoff_bounds", lambda job, at, **k: asked.append(at.size) or tradeoff(job, at, **k)
+    )
+    job = fa.Gaussian(2.0).poisson(0.1) * 20
+    found = fa.guarantee(job, delta=1e-5)
+    assert asked == [7]
+    rows = np.array(found.to_dict()["tradeoff"], dtype=float)
+    right = fa.tradeoff_bounds(job, rows[:, 0])
+    assert (rows[:, 1] <= right.lower).all()
+    assert (rows[:, 2] >= right.upper).all()
+    assert (np.diff(rows[:, 1:], axis=0) <= 0.0).all()
+    np.testing.assert_array_equal(rows[::3, 1:], np.transpose(right[:2])[::3])
+    assert (rows[1:-1, 1] >= right.lower[2:] * (1.0 - 1e-12))[np.arange(18) % 3 == 1].all()

@@ -175,3 +175,11 @@ def test_an_error_of_the_share_that_moves_up_is_paid(monkeypatch, lowest):
     with mp.workdps(60):
         ends = [(mpf(w), mpf(m) / 2 - at / mpf(m), -mpf(m) / 2 - at / mpf(m)) for w, m in zip(weight, mu, strict=True)]
         assert found >= sum(w * (mp.ncdf(z) - mp.exp(at) * mp.ncdf(other)) for w, z, other in ends)
+
+
+def test_a_sample_of_several_rounds_is_refused_where_it_is_made():
+    """It was refused where it was asked for, as a part of whatever job."""
+    once, walk = (fa.RandomWalk(4.0, rounds=rounds, graph="complete", parties=20) for rounds in (1, 5))
+    with pytest.raises(ValueError, match=r"RandomWalk.* consists of several releases: .*Sample its guarantee"):
+        walk.poisson(0.1)
+    assert fa.epsilon(once.poisson(0.1), delta=1e-5) > 0.0

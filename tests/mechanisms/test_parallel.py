@@ -1,10 +1,14 @@
 """Parallel composition: the larger of its parts, told apart in every cell."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.readers import ladder
+from fastacct.readers import job as job_reader
+from fastacct.readers import ladder, renyi
+from fastacct.readers.grid import reader
 
 
 def test_parallel_is_the_largest_and_composes():
@@ -89,3 +93,27 @@ def test_divergences_are_those_of_the_largest_part():
     """Whichever of the parts is the largest one."""
     for parts in ((fa.Laplace(2.0), fa.Laplace(5.0) * 2), (fa.Laplace(5.0) * 2, fa.Laplace(2.0))):
         assert fa.rdp(fa.Parallel(*parts) * 3, 2.0) >= 3.0 * fa.rdp_bounds(fa.Laplace(2.0), 2.0).lower * (1.0 - 1e-12)
+
+
+def test_after_some_seconds_parts_are_told_apart_without_grids(monkeypatch):
+    """Twenty-two seconds, of four alternatives."""
+    step, parts = fa.PureDP(0.1) * 2, (fa.Skellam(30.0) * 2, fa.PureDP(0.1) * 3)
+    whole, alone = fa.Parallel(*parts) * 2 + step, [step + a + b for a in parts for b in parts]
+    most = {delta: max(fa.epsilon_lower(one, delta=delta) for one in alone) for delta in (1e-3, 1e-9)}
+    monkeypatch.setattr(job_reader, "counted", lambda: nullcontext({"before": 1e11}))
+    monkeypatch.setattr(reader.Grid, "_composed", None)
+    for delta, least in most.items():
+        lower, upper, _ = fa.epsilon_bounds(whole, delta=delta)
+        assert 0.0 <= lower <= least * (1.0 + 1e-9)
+        assert least <= upper < 3.0 * least
+
+
+def test_what_is_kept_of_parts_serves_the_next_question(monkeypatch):
+    """Divergences were computed again for each of the 513 deltas of a variance."""
+    asked, divergence = [], renyi.cell_divergence
+    monkeypatch.setattr(renyi, "cell_divergence", lambda *given: asked.append(given[1].size) or divergence(*given))
+    for parts in (fa.Parallel(fa.PureDP(0.1), fa.ZCDP(0.2)) * 3, fa.Parallel(fa.PureDP(0.1), fa.ZCDP(0.2)) * 100):
+        one = fa.delta(parts, epsilon=2.0)
+        asked.clear()
+        assert fa.delta(parts, epsilon=2.0) == one
+        assert not asked

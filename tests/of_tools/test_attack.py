@@ -47,7 +47,7 @@ def test_a_job_that_is_answered_well_has_no_fault(name):
 @pytest.mark.parametrize("name", random_jobs.KINDS)
 def test_a_cell_of_random_arrays_is_the_same_in_numbers(name):
     def made(**told):
-        return random_jobs.KINDS[name](random_jobs.Draws(np.random.default_rng(3), **told))
+        return random_jobs.KINDS[name](random_jobs.Draws(np.random.default_rng(5), **told))
 
     if random_jobs.takes_arrays(name):
         assert made(size=3).at((3,), 1) == made(size=3, only=1)

@@ -267,16 +267,12 @@ def test_a_guarantee_that_protects_nobody_says_so_at_the_top():
     assert void.verdict.startswith("No finite ε is proved at δ = 0")
     large = fa.report(**RUN, delta=2e-5)
     assert large.verdict.startswith("This guarantee protects nobody: who publishes one record")
-    rounded = fa.report(noise_multiplier=1.3, records=1000, batch_size=10, epochs=1, delta=1e-3)
-    assert (
-        fa.report(**RUN | {"records": 60_000}, delta=1.6666666666666664e-5).verdict == rounded.verdict == large.verdict
-    )
+    assert fa.report(**RUN | {"records": 60_000}, delta=1.6666666666666664e-5).verdict == large.verdict  # 1/n, rounded
     for found in (weak, void, large):
         assert found.verdict in found.summary
-        headings = {"text": "What this report is about", "markdown": "## What this report is about"}
-        for kind, first in headings.items():
+        for kind in ("text", "markdown"):
             page = " ".join(found.render(kind).replace("*", "").split())
-            assert page.index(found.verdict) < page.index(first)
+            assert page.index(found.verdict) < page.index("What this report is about")
         assert found.part("In plain words").sentences[0] == found.verdict
         page = found.render("html")
         assert page.index('class="number void"') < page.index(found.verdict) < page.index("<section>")

@@ -248,7 +248,7 @@ MUTANTS = (
     ("losses/mixture_moments.py", "spend(u.size * (2e5", "(u.size * (2e5", "core/work test_divergences_count"),
     ("losses/divergence.py", "spend(a.size * (1e4", "(a.size * (1e4", "core/work test_divergences_count"),
     ("samplers/poisson.py", "spend(1e8)", "pass", "core/work test_divergences_count"),
-    ("core/deltas.py", "(WIDTH, 1e-5, 1e-4)", "(WIDTH, 1e-5, 0.1)", "core/work test_a_quantile_of_dear"),
+    ("core/deltas.py", "if sum(works) > most:", "if sum(works) > 1e99:", "core/work test_a_quantile_of_dear"),
     ("readers/lines.py", "return (6e9 - spent)", "return (6e99 - spent)", "core/work test_a_search_that_has_done"),
     ("core/search.py", "return a if level(a) <= 0.0 else b", "return a", "core/search test_the_end"),
     ("readers/orders.py", "lower = np.where(is_drawn, 0.0, bounds.lower)", "lower = np.asarray(bounds.lower)",

@@ -73,6 +73,21 @@ def test_a_target_below_what_the_fixed_parts_cost_says_so():
         fa.calibrate(lambda sigma: fa.Gaussian(sigma) + fixed, epsilon=1.0, delta=1e-5, bracket=(1, 100))
 
 
+def test_what_is_left_without_the_number_is_asked_alone_and_first():
+    """Seven jobs took 6 s, each with noise that hides nothing beside draws with replacement."""
+    fixed, asked = fa.Gaussian(2.0) * 3, []
+
+    def build(x):
+        asked.append(x)
+        return fixed + fa.Gaussian(2.0) * 2 + fa.Gaussian(x).poisson(0.1) * 5
+
+    with pytest.raises(ValueError, match=r"epsilon stays at .*, which the parts"):
+        fa.calibrate(build, epsilon=fa.epsilon_lower(fixed + fa.Gaussian(2.0) * 2, delta=1e-5) * 0.999, delta=1e-5)
+    assert len(asked) == 2
+    # what there is more of at larger numbers is no part of all
+    assert fa.calibrate(lambda x: fixed * int(x) + fa.Laplace(40.0), epsilon=0.5, delta=1e-5) < 1.0
+
+
 REFUSED = [
     (lambda: calibrate(lambda x: Gaussian(x), epsilon=1.0), r"give epsilon and delta, or advantage, or tpr and fpr"),
     (lambda: calibrate(lambda x: Gaussian(x), advantage=0.1, epsilon=1.0), r"not epsilon, advantage"),

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.kept import cached, kept_by_argument
-from fastacct.core.work import note
+from fastacct.core.work import note, spend
 from fastacct.losses.loss import (
     LEAST_TAIL,
     ROUNDING,
@@ -113,12 +113,18 @@ class Grid:
         """The tilt at the saddle point of an epsilon."""
         if not self._whole or epsilon >= self._top:
             raise OutOfReachError("no finite loss is so large")
-        return saddle_after(self._whole, lambda saddle: saddle.epsilon < epsilon).tilt
+        return self._sought(lambda saddle: saddle.epsilon < epsilon).tilt
 
     def _saddle(self, delta: float) -> Saddle:
         rest = delta - self._infinite
         log_delta = math.log(rest) if rest > LEAST_TAIL else -690.0
-        return saddle_after(self._whole, lambda saddle: saddle.log_delta > log_delta)
+        return self._sought(lambda saddle: saddle.log_delta > log_delta)
+
+    def _sought(self, is_before: Callable[[Saddle], bool]) -> Saddle:
+        points = math.fsum(1.0 + loss.size for _, loss, _ in self._whole)
+        note({(self, "points"): 5e2 * points})
+        spend(100.0 * points)
+        return saddle_after(self._whole, is_before)
 
     @cached
     def _with_ends(self) -> Grid:

@@ -170,7 +170,7 @@ FA_FUNC double fa_cap_closed_error(const fa_cap_job *job, double eps, double ref
     if (job->walled)
         return fa_cap_closed_low_error(job, eps, ref);
     for (b = 0; b < job->n; b++)
-        if (!fa_cap_grows(job->blocks + b))
+        if (!job->blocks[b].grows)
             error += fa_cap_exp(job->blocks[b].w.log_q + job->blocks[b].log_steps + eps - ref);
     for (b = 0; b < job->n && closed.fall > 0.0; b++) {
         const fa_cap_block *block = job->blocks + b;

@@ -88,14 +88,7 @@ FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block, dou
         memcpy(s->small, s->sum.wr, sizeof(double) * (size_t)s->sum.n);
 }
 
-/* few nodes of a line: of losses that are data, and of others */
-FA_FUNC int fa_pieces_find_rough(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
-                                 const fa_cap_effort *effort)
-{
-    (void)job, (void)effort;
-    return fa_pieces_lay_real(block, &block->nodes, line->plan.tilt, line->plan.tilt, 0.0);
-}
-
+/* few nodes of a line, of mixtures */
 FA_FUNC int fa_cap_find_rough(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
                               const fa_cap_effort *effort)
 {
@@ -264,7 +257,7 @@ FA_FUNC void fa_cap_plan_blocks(fa_cap_job *job, fa_cap_plan *plan)
         block->jumps = r.jumps;
         plan->d2 += r.d2;
         plan->jumps += r.jumps;
-        block->split = job->has_floor && fa_cap_may_split(block) &&
+        block->split = job->has_floor && block->may_split &&
                        (job->n == 1 || job->walled || r.jumps > FA_CAP_NO_JUMPS ||
                         fa_cap_block_k(block, &block->coarse, plan->low, 0, 0.0).jumps > FA_CAP_FEW);
     }

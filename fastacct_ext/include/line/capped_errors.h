@@ -219,8 +219,8 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
     fa_cap_rounding(block, line, u, steps, errors);
     ends = block->family->ends(block, c, u, 2);
     errors->fixed = block->moduli.line + ends;
-    errors->mean = block->moduli.mean + fa_cap_mean_ends(block) +
-                   (fa_cap_grows(block) ? 0.0 : block->w.q_mass); /* what P has less beyond such a cap is in no sum */
+    errors->mean = block->moduli.mean + block->family->ends(block, 1.0, 1.0, 0) +
+                   (block->grows ? 0.0 : block->w.q_mass); /* what P has less beyond such a cap is in no sum */
     errors->large = 0.0;
     if (block->split) {
         double b0 = exp(fa_cap_block_k(block, &block->nodes, c, 0, 0.0).k / block->steps - c * block->nodes.mean);

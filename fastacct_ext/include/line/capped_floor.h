@@ -42,7 +42,7 @@ FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
         fa_cap_block *block = job->blocks + b;
         fa_cap_windows *w = &block->w;
         block->share_at = NAN;
-        if (job->has_floor && !fa_cap_may_split(block)) { /* all its losses are small */
+        if (job->has_floor && !block->may_split) { /* all its losses are small */
             fa_cap_no_floor(&block->coarse);
             memcpy(block->coarse.small, block->coarse.sum.wr, sizeof(double) * (size_t)block->coarse.sum.n);
             w->floor = w->cap;
@@ -83,7 +83,7 @@ FA_FUNC int fa_cap_see_floor(fa_cap_job *job, double v, double steep)
     int b, any = 0;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        if (block->pieces && fa_cap_may_split(block))
+        if (block->pieces && block->may_split)
             any |= fa_pieces_lay_real(block, &block->coarse, 1.0 - 3.0 * v, 3.0 * v, steep);
     }
     return any;

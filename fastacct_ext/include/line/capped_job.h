@@ -125,11 +125,11 @@ typedef struct {
     fa_cap_moduli (*quadrature)(const fa_cap_job *, fa_cap_block *, const fa_cap_line *, double t, double v_right);
     void (*moduli)(fa_cap_block *, const fa_cap_line *, double t, double v_right, int with_floor, fa_cap_cells_of *);
     /* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1
-     * (order 1) or exp(ul) - 1 - ul (order 2) */
+     * (order 1) or exp(ul) - 1 - ul (order 2); of the mean (order 0) */
     double (*ends)(const fa_cap_block *, double v, double u, int order);
-    /* at a < 0: what E_Q[e^(al) keep] may be off by; and sums beyond the cap, times e^fa_cap_raise */
+    /* at a < 0: what E_Q[e^(al) keep] may be off by; and sums beyond the cap, times e^ what it returns */
     double (*back_error)(const fa_cap_block *, double a);
-    void (*outside)(const fa_cap_block *, double a, double *sums);
+    double (*outside)(const fa_cap_block *, double a, double *sums);
     /* log of a bound of |E_Q[exp(u l) keep]|, and of that with 1 - the floor's window, for all Im u >= t; lower: factor
      * on the height of a curve.  The sum's own error, *slack_out, is added.  pay = 0: about */
     double (*majorant)(fa_cap_block *, const fa_cap_line *, double t, double lower, double pay, double *slack_out);
@@ -141,35 +141,37 @@ static const fa_family fa_sampled_family, fa_mixture_family, fa_pieces_family;
 /* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
 struct fa_cap_block {
     const fa_family *family;
+    int grows, falls;        /* whether losses are seen to grow without end, beyond a cap, and whether they fall so */
+    int may_split;           /* whether small losses may be left to Chernoff's bound: not those of a lattice */
     const fa_pair *pair;     /* of mixtures, or NULL: */
     const fa_pieces *pieces; /* a loss that is data, or NULL ... */
     fa_edge window, dip;     /* ... its cap, z being the loss, what it hardly ever falls below, ... */
-    fa_cap_nodes outside;    /* ... nodes of what is beyond it, weights times 1 - keep, ... */
-    fa_path_part *paths,
-        *large_paths;      /* ... bounds at the exponent share_at of what the line has, and of large losses, ... */
-    fa_share_of own_share; /* ... and its share at the exponent share_at */
+    fa_path_part *large_paths; /* ... those of `paths` that are of large losses, ... */
+    fa_share_of own_share;     /* ... and its share at the exponent share_at */
     double share_at, last_v, plain_v; /* last_v: up to which its lattice has an end; plain_v: without a cap */
     double whole;                     /* of that, E_Q[exp(u L)] at the exponent itself */
-    fa_cell *cells; /* its parts at that exponent, over exp(own_share.size), if they are fine enough */
-    fa_pair own;    /* that of a sampled Gaussian */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
     double log_most;                 /* the largest |log| of a weight */
     double variance;                 /* steps q^2 (exp(1/sigma^2) - 1), about that of the sum */
     fa_cap_windows w;
-    fa_cap_nodes coarse, nodes; /* for placing; of the line */
-    fa_cap_moduli moduli;       /* set with the ledger */
-    int is_low;                 /* whether the cap is where what is beyond is worth nothing, not where it reaches eps */
-    int split;                  /* whether its small losses are left to Chernoff's bound, not all of its losses */
-    double strip;               /* |Im xi| that the nodes' step was chosen for */
-    int is_alone;               /* of losses that are data: whether there is no other block */
-    int walled;                 /* as its job */
-    int sync, fine;             /* points between fresh starts of the phasors; whether cells are narrow enough */
-    double deep;                /* walled: how far left of 0 a step of the tilt is */
-    fa_cap_errors errors;       /* set with the ledger, as those of `put` and log of bounds of |B0| and |D| beyond t */
+    fa_cap_moduli moduli; /* set with the ledger */
+    int is_low;           /* whether the cap is where what is beyond is worth nothing, not where it reaches eps */
+    int split;            /* whether its small losses are left to Chernoff's bound, not all of its losses */
+    double strip;         /* |Im xi| that the nodes' step was chosen for */
+    int is_alone;         /* of losses that are data: whether there is no other block */
+    int walled;           /* as its job */
+    int sync, fine;       /* points between fresh starts of the phasors; whether cells are narrow enough */
+    double deep;          /* walled: how far left of 0 a step of the tilt is */
+    fa_cap_errors errors; /* set with the ledger, as those of `put` and log of bounds of |B0| and |D| beyond t */
     fa_cap_beyond beyond;
     double most, large;
-    double k, d1, jumps;       /* its part of K at c, its slope, and steps times the tilted chance of a large loss */
+    double k, d1, jumps; /* its part of K at c, its slope, and steps times the tilted chance of a large loss */
+    /* what stays where other steps take its place: */
+    fa_pair own;                         /* that of a sampled Gaussian */
+    fa_cap_nodes coarse, nodes, outside; /* for placing; of the line; beyond the cap of data, weights times 1 - keep */
+    fa_path_part *paths;       /* of data: bounds at the exponent share_at of what the line has, and of large losses */
+    fa_cell *cells;            /* ... and parts at that exponent, over exp(own_share.size), if they are fine enough */
     double *inverse;           /* at the points: 1/|B0 exp(-u mu)| */
     double *log_small, *ratio; /* with a floor: log |Bb/B0|, |D/B0| */
     double *share;             /* in the ledger: what B0 may be off by, over |B0| */
@@ -187,7 +189,7 @@ struct fa_cap_job {
     int data, ended;               /* ... and how many are losses that are data, without Gaussians, ... */
     int curves;                    /* ... or panels of Gaussians; ... */
     double top;                    /* ... whose largest losses have this sum */
-    double dip;    /* ... but for mixtures on both sides: how far one step may take the sum back; 0: there are none */
+    double taken_back; /* ... but for mixtures on both sides: how far one step may take the sum back; 0: none */
     int has_falls; /* of data: logs of Chernoff's bounds of what takes the sum back, and their exponents */
     double falls[FA_CAP_FALLS], fall_at[FA_CAP_FALLS], fall_a; /* the one of the caps as they are; 0: none */
     fa_cap_lost lost;
@@ -243,12 +245,9 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 /* an empty job with room for n blocks; their nodes get memory when they are filled.  0: no memory */
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
-    job->n = job->has_floor = job->is_add = job->mixtures = job->data = job->ended = job->walled = job->has_falls = 0;
-    job->curves = 0;
-    job->mu2 = job->steps = job->variance = job->least = job->top = job->dip = job->fall_a = job->off = 0.0;
     if (n > job->capacity)
         fa_cap_job_free(job);
-    job->deepest = FA_CAP_DEEPEST;
+    *job = (fa_cap_job){.capacity = job->capacity, .blocks = job->blocks, .deepest = FA_CAP_DEEPEST};
     if (n <= job->capacity)
         return 1;
     job->blocks = fa_alloc_zeroed(sizeof(fa_cap_block) * (size_t)n);
@@ -256,34 +255,39 @@ FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
     return job->blocks != NULL;
 }
 
+/* the next block, as yet nothing but its kind and its steps */
+FA_FUNC fa_cap_block *fa_cap_job_next(fa_cap_job *job, const fa_family *family, double steps)
+{
+    fa_cap_block *block = job->blocks + job->n++;
+    memset(block, 0, offsetof(fa_cap_block, own));
+    block->family = family;
+    block->sync = FA_CAP_SYNC;
+    block->steps = steps;
+    block->log_steps = log(steps);
+    job->steps += steps;
+    return block;
+}
+
 /* steps of a pair of mixtures, which stays where it is */
 FA_FUNC void fa_cap_job_add_pair(fa_cap_job *job, const fa_pair *pair, double steps)
 {
-    fa_cap_block *block = job->blocks + job->n++;
     int i, is_sampled = pair->sample_rate > 0.0;
+    fa_cap_block *block = fa_cap_job_next(job, is_sampled ? &fa_sampled_family : &fa_mixture_family, steps);
     block->pair = pair;
-    block->pieces = NULL;
-    block->window.width = block->dip.width = 0.0;
-    block->family = is_sampled ? &fa_sampled_family : &fa_mixture_family;
-    block->deep = 0.0;
-    block->walled = 0;
-    block->sync = FA_CAP_SYNC;
+    block->grows = block->may_split = fa_pair_grows(pair);
+    block->falls = fa_pair_falls(pair);
     block->sigma = pair->sigma;
     block->q = is_sampled ? pair->sample_rate : -expm1(pair->p_weight[0]);
-    block->steps = steps;
-    block->log_steps = log(steps);
     block->kappa = pair->kappa;
     block->log_odds = is_sampled ? pair->p_weight[1] - pair->kappa : 0.0;
-    block->log_most = 0.0;
     for (i = 0; i <= pair->n_p; i++)
         block->log_most = fa_max(block->log_most, 2.0 * fabs(pair->p_weight[i]));
     block->inv_var = pair->inv_var;
     block->variance = steps * fa_mix_chi_square(pair);
-    job->steps += steps;
     job->variance += block->variance;
     job->least += steps * block->kappa;
     job->mixtures += !is_sampled;
-    job->dip = fa_max(job->dip, fa_mix_dip(pair));
+    job->taken_back = fa_max(job->taken_back, fa_mix_dip(pair));
 }
 
 /* of a sampled Gaussian */
@@ -318,16 +322,6 @@ FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss)
     return block->pair ? fa_mix_z(block->pair, loss - block->kappa) : loss;
 }
 
-/* whether its losses grow without end, and whether they fall */
-FA_INLINE int fa_cap_grows(const fa_cap_block *b) { return b->pair ? fa_pair_grows(b->pair) : b->window.width > 0.0; }
-FA_INLINE int fa_cap_falls(const fa_cap_block *block) { return block->pair && fa_pair_falls(block->pair); }
-
-/* whether its small losses may be left to Chernoff's bound: not those of a lattice */
-FA_INLINE int fa_cap_may_split(const fa_cap_block *block)
-{
-    return fa_cap_grows(block) && !(block->pieces && block->pieces->smooth.step > 0.0);
-}
-
 /* l(z) = loss - log(1-q) >= 0 */
 FA_INLINE double fa_cap_l(const fa_cap_block *block, double z)
 {
@@ -354,7 +348,7 @@ FA_FUNC void fa_cap_set_tails(fa_cap_block *block, double sd)
     w->q_mass = exp(w->log_q);
     w->gain = exp(w->log_p) - exp(less);
     w->lost = exp(less - w->log_p);
-    if (!fa_cap_grows(block)) { /* what is beyond is worth nothing, and counted as an error */
+    if (!block->grows) { /* what is beyond is worth nothing, and counted as an error */
         w->gain = w->lost = 0.0;
         w->log_p = w->log_q - 50.0;
     }

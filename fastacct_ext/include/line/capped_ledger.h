@@ -16,69 +16,13 @@ typedef struct {
     double put_rate;                                 /* how fast `put` grows with eps */
 } fa_cap_ledger;
 
-/* log of a factor that keeps what is beyond a block's cap within doubles */
-FA_INLINE double fa_cap_raise(const fa_cap_block *block)
-{
-    return block->pair ? fa_max(0.0, -600.0 - block->w.log_q) : 0.0;
-}
-
-/* weights beyond a block's cap times exp(fa_cap_raise), each cell's curvature added, in the nodes' scratch; in scratch2
- * what the curvature of the loss costs for each unit of a */
-FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
-{
-    fa_cap_nodes *s = &block->nodes;
-    const fa_cap_windows *w = &block->w;
-    double s2 = block->sigma * block->sigma, h = s->h, cell = exp(2.0 * h) * h * h / 8.0,
-           stiff = 1.0 / s2 + 1.0 / (w->width * w->width), raise = fa_cap_raise(block), *beyond = s->scratch,
-           *bent = s->scratch2;
-    int j, n = s->sum.n;
-    FA_PRAGMA(omp simd)
-    for (j = 0; j < n; j++) {
-        double f = s->slope[j], u0 = fabs(s->z[j] - w->cap) + h * s2 + 0.8 * w->width,
-               b = f * f * s2 * s2 * stiff +
-                   f * s->bend[j] * (fabs(s->z[j]) + h * s2 + u0 * s2 / (w->width * w->width)) + 3.0 * s->bend[j] + 0.5;
-        beyond[j] = s->beyond[j] * fa_cap_swell(fa_max(-690.0, s->log_q[j] + raise) + cell * b);
-        bent[j] = cell * s->spread[j];
-    }
-}
-
-/* what E_Q[e^(al) keep], a < 0, may be off by: its nodes' quadrature and ends.  Re l >= 0 in the strip, where no loss
- * falls without end; else the moduli are for FA_MIX_PUT as well */
-FA_FUNC double fa_cap_back_error(const fa_cap_block *block, double a)
-{
-    if (fa_cap_falls(block))
-        return a >= FA_MIX_PUT ? block->moduli.back + fa_cap_ends(block, a, -a, 1) : INFINITY;
-    return (block->moduli.right + fa_cap_ends(block, 0.0, -a, 1)) *
-           exp(-a * fa_max(0.0, block->nodes.mean - block->kappa));
-}
-
-/* sums beyond the cap at a, and these times the loss and its square, with what is beyond the nodes */
-FA_FUNC void fa_cap_beyond_sums(const fa_cap_block *block, double a, double *sums)
-{
-    const fa_cap_nodes *s = &block->nodes;
-    const double *l = s->sum.lr, *beyond = s->scratch, *bent = s->scratch2;
-    double loss_end = l[s->sum.n - 1] + s->mean,
-           rest = exp(fa_min(fa_log_tail(s->z[s->sum.n - 1] / block->sigma), block->w.log_q) + fa_cap_raise(block)),
-           j0 = rest * exp(a * loss_end), j1 = j0 * loss_end, j2 = j1 * loss_end;
-    int j, n = s->sum.n;
-    FA_PRAGMA(omp simd reduction(+ : j0, j1, j2))
-    for (j = 0; j < n; j++) {
-        double loss = l[j] + s->mean, f = beyond[j] * fa_exp_plain_v(fa_max(-700.0, a * loss - a * bent[j]));
-        j0 += f;
-        j1 += f * loss;
-        j2 += f * loss * loss;
-    }
-    sums[0] = j0, sums[1] = j1, sums[2] = j2;
-}
-
 /* 0: J(a) vanishes */
 FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond *out)
 {
     const fa_cap_nodes *s = &block->nodes;
-    double raise = fa_cap_raise(block), sums[3] = {0.0, 0.0, 0.0}, j0, j1, j2;
+    double sums[3] = {0.0, 0.0, 0.0}, raise = block->family->outside(block, a, sums), j0, j1, j2;
     fa_cap_real r;
     int some;
-    block->family->outside(block, a, sums);
     j0 = sums[0], j1 = sums[1], j2 = sums[2];
     some = j0 > 1e-300;
     j0 = fa_max(j0, 1e-300);
@@ -130,7 +74,7 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
     slope = slope + d1 - eps;
     curve = curve + d2 + 1e-3 / (a * a);
     *next_out = fa_max(4.0 * a - 1.0, fa_min(-0.05, a - slope / curve));
-    if (job->dip > 0.0)
+    if (job->taken_back > 0.0)
         *next_out = fa_max(*next_out, FA_MIX_PUT);
     if (job->fall_a > 0.0)
         *next_out = fa_max(*next_out, -FA_PIECES_LAST * job->fall_a);
@@ -141,7 +85,7 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
 FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double *rate_out,
                           double *rare_out)
 {
-    double a = -fa_min(job->dip > 0.0 ? -FA_MIX_PUT : INFINITY, fa_max(1.0, 0.3 * (line->plan.c - 1.0))),
+    double a = -fa_min(job->taken_back > 0.0 ? -FA_MIX_PUT : INFINITY, fa_max(1.0, 0.3 * (line->plan.c - 1.0))),
            best = INFINITY, rare = 0.0, value, next;
     int i, b;
     *rate_out = 1.0;
@@ -177,9 +121,8 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
             break;
         a = next;
     }
-    for (b = 0; b < job->n; b++) /* a step beyond, and another one below its dip */
-        if (job->blocks[b].dip.width > 0.0 && job->steps > 1.0)
-            rare += job->blocks[b].steps * fa_pieces_below(job->blocks + b);
+    for (b = 0; b < job->n && job->steps > 1.0; b++) /* a step beyond, and another one that falls far */
+        rare += job->blocks[b].steps * fa_pieces_below(job->blocks + b);
     *rare_out = rare > 0.0 ? fa_cap_exp(job->lost.log_q + eps - log_value + log(rare)) : 0.0;
     return 1.001 * fa_cap_entry(best - log_value); /* a dip's window rounds by far less than 0.1 % */
 }

@@ -107,7 +107,7 @@ FA_FUNC void fa_cap_centre(const fa_cap_block *block, fa_cap_nodes *s)
     for (j = 0; j < n; j++)
         l[j] += shift;
     s->mean_error = FA_EPS * (error + (64.0 + w->off) * (fabs(w->gain) + fabs(s->mean) * w->q_mass));
-    s->mean_error += fa_cap_mean_ends(block);
+    s->mean_error += block->family->ends(block, 1.0, 1.0, 0);
 }
 
 /* walled: losses relative to their tilted mean */

@@ -245,7 +245,7 @@ FA_FUNC double fa_cap_bottom(const fa_cap_block *block, double tilt)
 FA_INLINE double fa_cap_begin(const fa_cap_block *block, double deviations, double tilt)
 {
     double far = deviations * block->sigma;
-    if (fa_cap_falls(block)) /* sums of both sides come back by Q's own means */
+    if (block->falls) /* sums of both sides come back by Q's own means */
         return -far - 3.0 * block->sigma + block->pair->q_low * (1.0 - FA_MIX_PUT) + FA_MIX_PUT * block->pair->p_from;
     return -far + fa_min(-block->deep, tilt < 0.0 ? fa_cap_bottom(block, tilt) : 0.0);
 }

@@ -43,8 +43,9 @@ FA_FUNC int fa_cap_place_own_cap(const fa_cap_job *job, fa_cap_block *block, con
 FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
 {
     double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
-           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->caps == FA_CAPS_USUAL ? job->dip : 0.0)
-                              : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
+           back = job->taken_back > 0.0
+                      ? fa_max(effort->cap_back * most, effort->caps == FA_CAPS_USUAL ? job->taken_back : 0.0)
+                      : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
     int b, falls = 0;
     for (b = 0; b < job->n && !job->is_add; b++)
         falls |= fa_pieces_falls(job->blocks + b);
@@ -100,7 +101,7 @@ FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
     double s1 = block->sigma, end = block->w.cap + FA_CAP_CUT * block->w.width,
            z_high = block->walled ? end : fa_min(end, v_max + 9.0 * s1), edge = 1.0, narrow = INFINITY,
            h = fa_min(1.0 / (1.25 * s1), 0.9), z_low;
-    z_low = fa_cap_begin(block, fa_cap_falls(block) ? FA_CAP_LEFT : block->family->begin, v_min);
+    z_low = fa_cap_begin(block, block->falls ? FA_CAP_LEFT : block->family->begin, v_min);
     if (z_high == end) {
         narrow = block->w.width;
         edge = narrow * block->inv_var * fa_cap_posterior(block, block->w.cap);
@@ -197,7 +198,8 @@ FA_FUNC int fa_cap_lower(fa_cap_job *job, const fa_cap_effort *effort, double ep
         double z, start = w->cap - FA_CAP_DEPTH * w->width;
         if (block->pieces)
             continue;
-        z = job->dip > 0.0 ? fa_cap_nothing_back(job, block, eps, log_size) : fa_cap_nothing(job, block, eps, log_size);
+        z = job->taken_back > 0.0 ? fa_cap_nothing_back(job, block, eps, log_size)
+                                  : fa_cap_nothing(job, block, eps, log_size);
         if (block->is_low
                 ? !(z > start + w->width)
                 : !(z < start - w->width) ||

@@ -248,9 +248,9 @@ FA_FUNC fa_caps fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *eff
 {
     int b, has_cap = 0;
     for (b = 0; b < job->n; b++)
-        has_cap |= !job->blocks[b].pair && fa_cap_grows(job->blocks + b);
+        has_cap |= !job->blocks[b].pair && job->blocks[b].grows;
     if (job->mixtures && !job->is_add && effort->caps < FA_CAPS_LOW)
-        return job->dip > 0.0 && effort->caps == FA_CAPS_USUAL ? FA_CAPS_NEAR : FA_CAPS_LOW;
+        return job->taken_back > 0.0 && effort->caps == FA_CAPS_USUAL ? FA_CAPS_NEAR : FA_CAPS_LOW;
     return has_cap && effort->caps < FA_CAPS_NONE ? FA_CAPS_NONE : FA_CAPS_USUAL;
 }
 
@@ -361,7 +361,7 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
             const fa_cap_block *block = job->blocks + b;
             const fa_cap_nodes *s = &block->nodes;
             double mean = fa_max(0.0, s->mean - block->kappa), back = exp(fa_min(600.0, (v - 1.0) * mean)),
-                   extra = fa_cap_falls(block) ? INFINITY /* what is left of the nodes is not bounded */
+                   extra = block->falls ? INFINITY /* what is left of the nodes is not bounded */
                                                : block->w.q_mass * back + block->family->back_error(block, 1.0 - v);
             fa_cap_real r = fa_cap_block_k(block, s, 1.0 - v, 0, extra);
             double slop = FA_EPS * block->steps *

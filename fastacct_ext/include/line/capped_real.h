@@ -2,7 +2,7 @@
 #ifndef FA_LINE_CAPPED_REAL_H
 #define FA_LINE_CAPPED_REAL_H
 
-#include "capped_ends.h"
+#include "mixture_ends.h"
 
 #define FA_CAP_FAR 600.0 /* exponents up to here stand alone */
 
@@ -152,7 +152,7 @@ FA_FUNC double fa_cap_last_small_v(const fa_cap_job *job)
     int b;
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
-        double most = fa_cap_may_split(block) ? fa_cap_l(block, block->w.floor)
+        double most = block->may_split ? fa_cap_l(block, block->w.floor)
                                               : block->coarse.sum.lr[block->coarse.sum.n - 1];
         last = fa_min(last, 0.8 * FA_CAP_FAR / fa_max(1e-300, most));
     }

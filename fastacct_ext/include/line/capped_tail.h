@@ -285,24 +285,6 @@ FA_FUNC int fa_cap_spread_is_fine(const fa_cap_job *job, const fa_cap_line *line
     return 1;
 }
 
-/* further points that a tail of mixtures asks for, whose bound is dear: `best` at t, and `before` at `last` (0: none).
- * It falls about like a power; what was found on few nodes is somewhat too far */
-FA_FUNC double fa_mix_more_points(const fa_cap_line *line, double best, double t, double before, double last,
-                                  double good)
-{
-    double h = line->plan.h, fall = last > 0.0 && best < before ? log(before / best) / log(t / last) : 0.0, next,
-           most = (FA_CAP_POINTS_MAX - 2 * FA_RUN) * h;
-    if (best == INFINITY)
-        next = last > 0.0 ? t : fa_max(2.0 * t, 0.7 * line->reach);
-    else if (fall > 2.0)
-        next = 1.02 * t * exp(fa_min(1.5, log(best / good) / fall));
-    else
-        next = fa_max(0.7 * line->reach, 1.3 * t);
-    if (next > most) /* a line has no more points */
-        next = fa_min(1.5 * t, most);
-    return fa_min(next, line->reach) / h - line->made;
-}
-
 /* bound of the tail; further points, once, as far as the nodes are fine enough, while it is too large: the line is
  * another one then */
 FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,

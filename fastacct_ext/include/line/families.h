@@ -30,6 +30,13 @@ FA_FUNC int fa_mix_fill_rough(const fa_cap_block *block, fa_cap_nodes *s, double
 }
 
 /* of losses that are data, by what their own files have */
+FA_FUNC int fa_pieces_find_rough(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
+                                 const fa_cap_effort *effort)
+{
+    (void)job, (void)effort;
+    return fa_pieces_lay_real(block, &block->nodes, line->plan.tilt, line->plan.tilt, 0.0);
+}
+
 FA_FUNC int fa_pieces_lay_for(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
                               const fa_cap_effort *effort, double t)
 {

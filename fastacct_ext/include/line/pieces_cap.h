@@ -220,6 +220,8 @@ FA_FUNC int fa_pieces_place_cap(const fa_cap_job *job, fa_cap_block *block, cons
     if (!(cap < end) || !(width > 0.0))
         return 1;
     block->window = (fa_edge){cap, width, 1.0};
+    block->grows = 1;
+    block->may_split = !(law->smooth.step > 0.0);
     w->cap = cap, w->width = width;
     if (fa_pieces_lay_outside(block))
         fa_pieces_weigh_outside(block);
@@ -234,13 +236,13 @@ FA_FUNC int fa_pieces_place_cap(const fa_cap_job *job, fa_cap_block *block, cons
 
 /* sums of the losses beyond the cap, if there is one, times e^(aL), with their error, and of these times the loss, and
  * its square */
-FA_FUNC void fa_pieces_outside_sums(const fa_cap_block *block, double a, double *sums)
+FA_FUNC double fa_pieces_outside_sums(const fa_cap_block *block, double a, double *sums)
 {
     const fa_cap_nodes *s = &block->outside;
     double end, j0, j1, j2;
     int j, n = s->sum.n;
     if (!(block->window.width > 0.0))
-        return;
+        return 0.0;
     end = s->sum.lr[n - 1] + block->kappa;
     j0 = fa_pieces_outside_error(block, a) + 2e-300 * (n + s->mesh.parts); /* e^-690 */
     j1 = j0 * end;
@@ -254,6 +256,7 @@ FA_FUNC void fa_pieces_outside_sums(const fa_cap_block *block, double a, double 
         j2 += f * loss * loss;
     }
     sums[0] = j0, sums[1] = j1, sums[2] = j2;
+    return 0.0;
 }
 
 /* coarse nodes for real exponents from v_min to v_max */

@@ -61,6 +61,7 @@ FA_FUNC void fa_pieces_no_cap(fa_cap_block *block)
     block->w.width = block->w.floor_width = 1.0;
     block->w.log_q = block->w.log_p = FA_CAP_NEVER;
     block->window = (fa_edge){0.0, 0.0, 1.0};
+    block->grows = block->may_split = 0;
 }
 
 /* E_Q[e^(aL)] times the windows of the cap and above the dip, with derivatives, on nodes, which carry the former */
@@ -94,21 +95,13 @@ FA_FUNC fa_cap_real fa_pieces_fallen(const fa_cap_block *block, const fa_cap_nod
 /* steps of a loss that is data, which stays where it is */
 FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, double steps)
 {
-    fa_cap_block *block = job->blocks + job->n++;
-    double least = fa_pieces_end(pieces, 0), most = fa_pieces_end(pieces, 1), capacity = block->capacity;
-    fa_cap_nodes coarse = block->coarse, nodes = block->nodes, outside = block->outside;
-    double *rows[] = {block->inverse, block->log_small, block->ratio, block->share, block->memory};
+    fa_cap_block *block = fa_cap_job_next(job, &fa_pieces_family, steps);
+    double least = fa_pieces_end(pieces, 0), most = fa_pieces_end(pieces, 1);
     free(block->cells); /* of another loss */
     free(block->paths);
-    memset(block, 0, sizeof(*block));
-    block->coarse = coarse;
-    block->nodes = nodes;
-    block->outside = outside;
+    block->cells = NULL;
+    block->paths = NULL;
     block->coarse.laid = 0.0;
-    block->inverse = rows[0], block->log_small = rows[1], block->ratio = rows[2], block->share = rows[3];
-    block->memory = rows[4];
-    block->capacity = (int)capacity;
-    block->family = &fa_pieces_family;
     job->blocks->is_alone = block->is_alone = job->n == 1;
     block->pieces = pieces;
     block->share_at = NAN;
@@ -117,13 +110,9 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
                                          ? fa_smooth_last(&pieces->smooth, pieces->atoms, pieces->n_atoms,
                                                           pieces->is_flipped, &block->window)
                                          : INFINITY;
-    block->sync = FA_CAP_SYNC;
     block->sigma = block->q = block->inv_var = 1.0;
-    block->steps = steps;
-    block->log_steps = log(steps);
     block->kappa = fa_pieces_curved(pieces) && fa_pieces_is_two_sided(pieces) ? 0.0 : least;
     block->variance = steps * fa_min(1e6, fa_pieces_spread(pieces));
-    job->steps += steps;
     job->variance += block->variance;
     job->least += steps * least;
     job->top += steps * most;
@@ -261,11 +250,21 @@ FA_FUNC double fa_pieces_dip_error(const fa_cap_block *block, double a, double s
 FA_FUNC double fa_pieces_below(const fa_cap_block *block)
 {
     const fa_cap_nodes *s = &block->nodes;
-    double inv = 1.0 / block->dip.width, sum = fa_pieces_dip_error(block, 0.0, 1.0) + 1e-6 * block->w.q_mass;
+    double inv = 1.0 / block->dip.width, sum;
     int j;
+    if (!(block->dip.width > 0.0))
+        return 0.0;
+    sum = fa_pieces_dip_error(block, 0.0, 1.0) + 1e-6 * block->w.q_mass;
     for (j = 0; j < s->sum.n; j++)
         sum += s->sum.wr[j] * exp(fa_log_tail((s->sum.lr[j] + s->mean - block->dip.at) * inv)) * 1.000001;
     return sum;
+}
+
+/* no rule ends beyond the nodes */
+FA_FUNC double fa_pieces_no_ends(const fa_cap_block *block, double v, double u, int order)
+{
+    (void)block, (void)v, (void)u, (void)order;
+    return 0.0;
 }
 
 /* what the nodes' rule leaves out of E[exp(x l)] for x between 0 and v, l = loss - mean, and of its mass */

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.core.work import counted
 from fastacct.losses.loss import Part
 from fastacct.readers import cell
 from fastacct.readers.grid import reader
@@ -126,3 +127,16 @@ def test_losses_that_hardly_ever_occur_do_not_make_the_grid_coarse():
                 delta[at] += often * mass * -math.expm1(at - loss)
     assert delta[upper] <= 1e-8 * (1.0 + 1e-9)
     assert delta[lower] >= 1e-8 * (1.0 - 1e-9)
+
+
+def test_looking_for_the_place_of_a_coarse_grid_is_work():
+    """A trade-off of fifty-six alternatives looked for thousands, and ended nowhere."""
+    for quantity, target in (("delta", 1.0), ("epsilon", 1e-5)):
+        one = grid(fa.Gaussian(2.0).with_replacement(draws=20, records=400), 30, 1e-3)
+        works = []
+        for _ in range(2):
+            with counted() as done:
+                one.at_most(quantity, target)
+            works.append(sum(done.values()))
+        composed = sum(1e3 * one._place(key[0]).work / window.spacing for key, window in one._kept.items())
+        assert works[0] == works[1] >= composed + 600.0 * one._whole[0][1].size
