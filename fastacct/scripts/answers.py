@@ -251,6 +251,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         return [loop]
     for loop in found:
         if loop.framework != "flower":  # whose records are clients
+            loop.note_seeds()
             guess_data(loop)
             ask_where_resumed(loop)
             ask_where_records_mix(loop)

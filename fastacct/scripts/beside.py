@@ -45,6 +45,8 @@ _WATCHES: Final = ("ModelCheckpoint", "EarlyStopping", "ReduceLROnPlateau")
 _ASIDE: Final = re.compile(r"val|test|eval|dev|holdout", re.I)
 """Names of figures that are not of the records that are trained on."""
 _OF_GRAD: Final = ("shape", "zero_", "detach_", "requires_grad_", "dtype", "device", "is_sparse", "numel")
+_LOGGED: Final = re.compile(r"\blogs?(?:\.get\(|\[)|callback_metrics|logged_metrics|log_history")
+_WEIGHTS: Final = re.compile(r"\.(?:weight|bias|data)\b|param|_module|buffer|running")
 _HARMLESS: Final = re.compile(
     r"sched|prof|account|meter|engine|pbar|bar$|scaler|progress|\benv\b|tracker|privacy", re.I
 )
@@ -134,7 +136,9 @@ def choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
     script = loop.script
     for node in script.nodes:
         test = getattr(node, "test", None)
-        if isinstance(node, ast.If | ast.While | ast.IfExp) and "figure" in flow.kinds(test):
+        if isinstance(node, ast.If | ast.While | ast.IfExp) and (
+            "figure" in flow.kinds(test) or _is_logged(script, test)
+        ):
             parts = [node.body, node.orelse] if isinstance(node, ast.IfExp) else [*node.body, *node.orelse]
             is_shown = _FINITE.search(ast.unparse(node.test)) or all(_is_harmless(loop, flow, one) for one in parts)
             yield from [(node.test, BESIDE)] * (not is_shown)
@@ -153,6 +157,14 @@ def choices(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             yield from [(node, BESIDE)] * is_kept
         elif isinstance(node, ast.Call):
             yield from ((one, BESIDE) for one in _chosen(loop, flow, node))
+
+
+def _is_logged(script: Script, test: ast.expr | None) -> bool:
+    """Whether a condition is of what a trainer tells its callbacks of the private data: logs, callback_metrics."""
+    names = [one for one in walk(test) if isinstance(one, ast.Name)] if test is not None else []
+    values = [row.value for one in names for row in script.lookup(one.id, one)[1] if row.value is not None]
+    texts = [ast.unparse(one) for one in (*values, *([test] if test is not None else []))]
+    return any(_LOGGED.search(one) and not _ASIDE.search(one) for one in texts)
 
 
 def _chosen(loop: Loop, flow: Flow, call: ast.Call) -> Iterator[ast.AST]:
@@ -246,6 +258,12 @@ def steps(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
             continue
         if not _is_step_known(script, one.value):
             yield call, "this step has noise, or moves nothing that is trained on private records"
+    bodies = [one for one in loop.regions if isinstance(one.node, ast.For)]
+    for region, call in ((one, each) for one in bodies for each in one.nodes if isinstance(each, ast.Call)):
+        target = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") else None
+        is_moved = target is not None and _WEIGHTS.search(ast.unparse(target)) and not region.holds(target)
+        if is_moved and any(region.holds(one) for one in call.args):
+            yield call, "nothing that is trained is moved there by records, without noise"
     if loop.framework == "opacus":
         for one in script.attributes["grad"]:
             above = script.parent[one]

@@ -126,15 +126,14 @@ def whole(flow: Flow, node: ast.AST, seen: set[ast.AST], *, is_part: bool = Fals
             return set()
         if name[:1].isupper() and name not in _HOLDS and not is_part:
             return set()
-        of: list[ast.AST] = [*node.args[:1]]
+        of: list[ast.AST] = [*node.args[: 1 if name[:1].isupper() else None]]
         if isinstance(node.func, ast.Attribute) and not flow.script.qualified(node.func):
             of.append(node.func.value)
         return set().union(*(whole(flow, one, seen, is_part=is_part) for one in of))
-    if isinstance(node, ast.Attribute):
-        return whole(flow, node.value, seen, is_part=is_part)
-    if isinstance(node, ast.BinOp):
-        return whole(flow, node.left, seen, is_part=is_part) | whole(flow, node.right, seen, is_part=is_part)
-    return set()
+    if isinstance(node, ast.Constant | ast.Lambda | ast.Compare):
+        return set()
+    below = (one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr | ast.keyword))
+    return set[str]().union(*(whole(flow, one, seen, is_part=is_part) for one in below))
 
 
 def _source(flow: Flow, node: ast.expr) -> str:

@@ -31,7 +31,6 @@ from fastacct.scripts.tree import AddedError, NoNumberError, UnclearError, keywo
 _ENGINES: Final = ("opacus.PrivacyEngine", "opacus.privacy_engine.PrivacyEngine")
 _OLD: Final = ("private_transformers.PrivacyEngine", "private_transformers.privacy_engine.PrivacyEngine", *_ENGINES)
 _RATE: Final = "Opacus draws at 1 / len(loader), so records / batch size must be len(loader)"
-"""What the numbers of a loader must say where its sampler is not seen."""
 _FITTED: Final = ("model", "train_dataloaders", "val_dataloaders", "datamodule")
 _TRAINERS: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
 

@@ -119,8 +119,37 @@ class Loop:
         bound = self.script.lookup(generator.id, generator)[1] if isinstance(generator, ast.Name) else []
         texts += [ast.unparse(one.value) for one in bound if one.value is not None]
         self.notes.append("The seed of noise_generator must be secret, and used once.")
+        seeds = [one for name in ("seed", "manual_seed") for one in self.script.attributes[name]]
+        own = [one.attr for one in seeds if isinstance(generator, ast.Name) and last_name(one.value) == generator.id]
+        if own == ["seed"]:  # secret.seed() draws one
+            return
         if not any(word in text for text in texts for word in ("secrets.", "urandom", "SystemRandom", "randbits")):
             self.vouch(generator, "the seed of this generator is secret, and used once")
+
+    def note_seed(self, node: ast.expr) -> None:
+        """Note a seed that the script says: a number, or a generator or a key of one."""
+        try:
+            made = self.script.resolve(node)
+            given = made.args if isinstance(made, ast.Call) else [made]
+            is_said = len(given) == 1 and isinstance(self.script.fold(given[0]), int)
+        except UnclearError:
+            return
+        if is_said:
+            text = f"line {node.lineno}: {ast.unparse(made)[:50]} is a seed that the script says"
+            self.notes.append(f"{text}: who knows it can tell batches, or take the noise away.")
+
+    def note_seeds(self) -> None:
+        """Note generators that are set to a number by a statement of their own, where no other seed is noted."""
+        for one in self.script.attributes["manual_seed"]:
+            call = self.script.parent[one]
+            is_own = isinstance(one.value, ast.Name) and not self.script.qualified(one)
+            if is_own and isinstance(call, ast.Call) and call.args and "who knows" not in " ".join(self.notes):
+                try:
+                    self.script.fold(call.args[0])
+                except UnclearError:
+                    continue
+                text = f"line {one.lineno}: {ast.unparse(call)[:50]} is a seed that the script says"
+                self.notes.append(f"{text}: who knows it can tell batches, or take the noise away.")
 
     def ask_left(self, why: object) -> None:
         """Ask where gradients of the last batches of an epoch may be added to the first ones of the next."""

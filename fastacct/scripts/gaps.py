@@ -94,6 +94,24 @@ def _is_batch(node: ast.AST | None, names: Set[str]) -> bool:
             return isinstance(node, ast.Name) and node.id in names
 
 
+def drawn_again(script: Script, copying: Set[str]) -> ast.expr | None:
+    """Indices of a part of the data of which one may come twice."""
+    for call in (one for one in script.calls if last_name(one.func) in ("Subset", "select")):
+        given = call.args[last_name(call.func) == "Subset" :][:1] + [
+            one.value for one in call.keywords if one.arg == "indices"
+        ]
+        for one in given:
+            try:
+                whole = script.resolve(one)
+            except UnclearError:
+                continue
+            names = {last_name(each.func) for each in walk(whole) if isinstance(each, ast.Call)}
+            names -= {"choice"} if "replace=False" in ast.unparse(whole) else set()
+            if names & (copying | {"randint", "choices", "choice", "integers"}):
+                return one
+    return None
+
+
 def shown(script: Script, body: ast.For) -> Iterator[ast.Call]:
     """Calls that write or show records of a batch."""
     names = {one.id for one in walk(body.target) if isinstance(one, ast.Name)}

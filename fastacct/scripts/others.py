@@ -16,6 +16,7 @@ from fastacct.scripts.tree import UnclearError, keywords, last_name, walk
 
 _PARAMETERS: Final = re.compile(r"param|state|weights|variables|theta|model")
 _FIT: Final = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split")
+_FIELDS: Final = ("noise_multiplier", "_noise_multiplier", "l2_norm_clip", "_l2_norm_clip", "num_microbatches")
 _CYCLIC: Final = ("sampling_prob", "iterations", "truncated_batch_size", "cycle_length", "partition_type")
 
 
@@ -27,10 +28,18 @@ def tf_privacy(loop: Loop, call: ast.Call) -> Loop:
     script, target = loop.script, loop.script.parent[call]
     said = keywords(call, ("l2_norm_clip", "noise_multiplier", "num_microbatches"))
     is_model = script.qualified(call.func).endswith(("DPModel", "DPSequential"))
-    models = _models(script, target.targets[0] if isinstance(target, ast.Assign) else call, is_model)
+    made = target.targets[0] if isinstance(target, ast.Assign) else call
+    models = _models(script, made, is_model)
     loop.take("noise_multiplier", said.get("noise_multiplier"))
     loop.take_delta()
     _in_fit(loop, models)
+    for one in script.attributes["compile"]:
+        own = script.parent[one]
+        is_other = isinstance(own, ast.Call) and ast.unparse(one.value) == models and not is_model
+        if is_other and isinstance(own, ast.Call) and not _is_with(script, own, made):
+            loop.asks["noise"] = f"line {one.lineno}: compiles the model again, with an optimizer that adds no noise"
+    for field in (one for name in _FIELDS for one in script.attributes[name] if not isinstance(one.ctx, ast.Load)):
+        loop.ask_instead("noise_multiplier", f"line {field.lineno}: {field.attr} is set")
     if "gradient_accumulation_steps" in said:
         loop.ask("batches", f"line {call.lineno}: batches are added up")
         loop.ask_instead("batch_size", f"line {call.lineno}: of all batches of a step together")
@@ -48,6 +57,14 @@ def tf_privacy(loop: Loop, call: ast.Call) -> Loop:
     return loop
 
 
+def _is_with(script: Script, compiled: ast.Call, made: ast.expr) -> bool:
+    """Whether compile() is given an optimizer, by itself or by its name."""
+    given = keywords(compiled, ("optimizer", "loss", "metrics")).get("optimizer")
+    if given is None or isinstance(made, ast.Call):
+        return given is made
+    return script.origin(given) == script.origin(made)
+
+
 def _models(script: Script, made: ast.AST, is_model: bool) -> str:
     """The model that is compiled with an optimizer, as it is written."""
     assert isinstance(made, ast.expr)
@@ -56,10 +73,7 @@ def _models(script: Script, made: ast.AST, is_model: bool) -> str:
     found = set()
     for one in script.calls:
         if isinstance(one.func, ast.Attribute) and one.func.attr == "compile":
-            given = keywords(one, ("optimizer", "loss", "metrics")).get("optimizer")
-            same = isinstance(made, ast.Call) and given is made
-            named = not isinstance(made, ast.Call) and given is not None and script.origin(given) == script.origin(made)
-            found |= {ast.unparse(one.func.value)} if same or named else set()
+            found |= {ast.unparse(one.func.value)} if _is_with(script, one, made) else set()
     if len(found) != 1:
         raise UnclearError(made, "not one model is compiled with this optimizer")
     return found.pop()
@@ -146,6 +160,10 @@ def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
     if not home.endswith(".batch_selection"):
         return None
     loop.ask("noise_multiplier", f"line {call.lineno}: the noise over the sensitivity of the sum of clipped gradients")
+    for one in script.calls:
+        words = {word.arg: word.value for word in one.keywords}
+        for seed in (words[name] for name in ("rng", "prng_key") if name in words):
+            loop.note_seed(seed)
     loop.take_delta()
     try:
         said = keywords(call, _CYCLIC if kind == "CyclicPoissonSampling" else ())

@@ -67,6 +67,9 @@ def ask_where_records_mix(loop: Loop) -> None:
             loop.values.pop("noise_multiplier", None) if "noise_multiplier" not in loop.given else None
             loop.notes.append(why)
             loop.ask("noise_multiplier", why)
+    if (drawn := gaps.drawn_again(script, {*_JOINS, *_COPIES})) is not None:
+        text = f"line {drawn.lineno}: {ast.unparse(drawn)[:60]} may have an index twice, and its record then"
+        loop.asks.setdefault("one example", text)
     if (again := _counted_again(script)) is not None:
         text = f"line {again.lineno}: {ast.unparse(again)}: a record may have several indices"  # type: ignore[attr-defined]
         loop.asks.setdefault("one example", text)
@@ -129,6 +132,12 @@ def _regions(script: Script, bodies: Sequence[ast.For]) -> Iterator[Region]:
         name = last_name(call.func)
         is_map = name == "map" and isinstance(call.func, ast.Attribute)
         words = [one.value for one in call.keywords if is_map and one.arg in ("function", "map_func")]
+        losses = [
+            one.value
+            for one in call.keywords
+            if one.arg == "compute_loss_func" or (name, one.arg) == ("compile", "loss")
+        ]
+        places += [(one, False) for each in losses for one in (_here(script, each),) if one is not None]
         given = _collates(call) + (call.args[:1] + words if is_map else [])
         places += [(one, name != "map") for each in given for one in (_here(script, each),) if one is not None]
     seen: set[ast.AST] = set()
@@ -154,7 +163,8 @@ def _here(script: Script, node: ast.expr) -> ast.AST | None:
     if isinstance(node, ast.Lambda):
         return node
     found = script.lookup(node.id, node)[1] if isinstance(node, ast.Name) else []
-    return found[0].node if len(found) == 1 and isinstance(found[0].node, Function) else None
+    made = found[0].value if len(found) == 1 and isinstance(found[0].value, ast.Lambda) else None
+    return found[0].node if len(found) == 1 and isinstance(found[0].node, Function) else made
 
 
 class Region:

@@ -45,7 +45,7 @@ _START: Final = re.compile(r"init|setup|make_|create|param", re.I)
 
 def found(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
     """Lines of a loop by hand of which it is not seen what its guarantee needs."""
-    for rows in (clips(loop), keys(loop), divided(loop), echoed(loop), hooks(loop)):
+    for rows in (clips(loop), keys(loop), divided(loop), echoed(loop), hooks(loop), privatized(loop)):
         yield from rows
 
 
@@ -312,3 +312,84 @@ def _is_given_new(script: Script, parameter: ast.AST, seen: set[ast.AST]) -> boo
         if not found or not any(_is_new(script, part, {*seen}) for part in found):
             return False
     return True
+
+
+# -- JAX Privacy -----------------------------------------------------------------------------------------------------
+
+_INDEXED: Final = re.compile(
+    r"^(?:sort|asarray|array|device_put|astype|len|sum|int|pad_to_multiple_of|split_and_pad\w*)$"
+)
+_ONCE: Final = "each record that is drawn is in the batch once, as one example, and no other record is"
+_PRIVATE: Final = (
+    "the clipped gradients get new noise once a batch, as they are, and nothing else moves what is trained"
+)
+
+
+def privatized(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    """Where indices of a batch, clipped gradients or the state of the noise are used in no form that is known."""
+    script = loop.script
+    if loop.framework != "jax_privacy":
+        return
+    for one in script.attributes["batch_iterator"]:
+        if (over := script.above(one, ast.For)) is not None and one in walk(over.iter):
+            target = over.target.elts[-1] if isinstance(over.target, ast.Tuple) else over.target
+            yield from ((use, _ONCE) for use in _drawn_otherwise(script, over, last_name(target)))
+    updates = [one for one in script.calls if last_name(one.func) == "update" and _adds_noise(script, one)]
+    for call in updates:
+        home = next((each for each in script.around(call) if isinstance(each, ast.For | Function)), script.tree)
+        statement = script.statement(call)
+        aim = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        names = [last_name(each) for each in aim.elts] if isinstance(aim, ast.Tuple) else [""]
+        given = [*map(last_name, call.args), "", ""]
+        inside = [each for each in walk(home) if isinstance(each, ast.Name)]
+        is_kept = (
+            names[1:] == [given[1]]
+            and [each.id for each in inside if isinstance(each.ctx, ast.Store)].count(given[1]) == 1
+        )
+        uses = [each for each in inside if isinstance(each.ctx, ast.Load)]
+        is_used = any(each.id == names[0] and each.lineno > call.lineno for each in uses)
+        if not is_kept or not is_used or len(updates) > 1:
+            yield call, _PRIVATE
+        for use in uses:
+            is_raw = use.id == given[0] and (names[0] != given[0] or use.lineno < call.lineno)
+            if is_raw and script.parent[use] is not call and isinstance(script.parent[use], ast.expr | ast.keyword):
+                yield use, _PRIVATE
+        for other in (each.func for each in walk(home) if isinstance(each, ast.Call)):
+            if isinstance(other, ast.Call) and last_name(other.func) in ("grad", "value_and_grad"):
+                yield other, _PRIVATE
+
+
+def _adds_noise(script: Script, call: ast.Call) -> bool:
+    """Whether update() is that of a transformation of JAX Privacy that adds noise."""
+    try:
+        made = script.resolve(call.func.value) if isinstance(call.func, ast.Attribute) else call
+    except UnclearError:
+        return False
+    return isinstance(made, ast.Call) and ".noise_addition." in script.qualified(made.func)
+
+
+def _drawn_otherwise(script: Script, over: ast.For, name: str) -> Iterator[ast.AST]:
+    """Uses of the indices of a batch but to sort, to pad and to index, and what joins records of a batch."""
+    names, rows = {name}, set[str]()
+    for one in (each for each in walk(over) if isinstance(each, ast.Assign)):
+        targets = {each.id for target in one.targets for each in walk(target) if isinstance(each, ast.Name)}
+        used = {each.id for each in walk(one.value) if isinstance(each, ast.Name)}
+        is_index = isinstance(one.value, ast.Call) and _INDEXED.match(last_name(one.value.func)) is not None
+        names |= targets if is_index and used & names else set()
+        rows |= targets if used & (names | rows) and not is_index else set()
+    for use in (each for each in walk(over) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)):
+        above = script.parent[use]
+        of = last_name(above.func if isinstance(above, ast.Call) else above)
+        if use.id in names:
+            is_here = isinstance(above, ast.Call) and not script.qualified(above.func)
+            is_plain = isinstance(above, ast.Compare) or of in ("shape", "size") or _INDEXED.match(of) is not None
+            is_known = is_here or is_plain or (isinstance(above, ast.Subscript) and above.slice is use)
+            is_size = of in ("len", "shape", "size") and any(
+                isinstance(each, ast.BinOp) and isinstance(each.op, ast.Div) for each in script.around(use, ast.stmt)
+            )
+            if not is_known or is_size:
+                yield use
+        elif use.id in rows and isinstance(above, ast.List):
+            outer = script.parent[above]
+            joined = last_name(outer.func) if isinstance(outer, ast.Call) else ""
+            yield from [outer] * (joined in ("concatenate", "concat", "stack", "vstack", "append"))

@@ -134,6 +134,8 @@ def take_epochs(loop: Loop, steps: Sequence[ast.Call], after: ast.Call) -> None:
 
 def refuse_rebound(script: Script, target: ast.expr, call: ast.Call) -> None:
     """An optimizer or a loader that is set again after it was made private."""
+    if isinstance(target, ast.Name) and target.id == "_" and not script.uses["_"]:
+        return
     if isinstance(target, ast.Name):
         found = script.lookup(target.id, target)[1]
         later = [one.node for one in found if getattr(one.node, "lineno", 0) > call.lineno]
@@ -207,6 +209,9 @@ def ask_of_file(loop: Loop) -> None:
             is_none = isinstance(stored, ast.Assign) and number(script, stored.value) == 0
             if asks == "noise_multiplier" and is_none and "noise" in one.attr:
                 loop.asks["noise"] = f"line {one.lineno}: {one.attr} is set to 0: no noise is added"
+    made = [one for one in script.calls if last_name(one.func) == "DataLoader" and loop.sampling == "poisson"]
+    for word in (one for call in made for one in call.keywords if one.arg == "generator"):  # others need no secret
+        loop.note_seed(word.value)
     patches = [one.func for one in script.calls if script.qualified(one.func).startswith(("unittest.mock.", "mock."))]
     fields = [*script.uses["setattr"], *script.attributes["setattr"]]
     fields += [*script.uses["vars"], *script.attributes["__dict__"]]

@@ -127,6 +127,11 @@ def with_optimizer(loop: Loop, call: ast.Call) -> Loop | None:
         loop.ask_secret(own["generator"])
     elif len(given) == 1:
         loop.notes.append(_SEED)
+    for one in script.attributes["optimizer"]:
+        if not isinstance(one.ctx, ast.Load) and last_name(one.value) != "self":
+            loop.asks["noise"] = (
+                f"line {one.lineno}: {ast.unparse(one)} is set: its steps are not those of {call.lineno}"
+            )
     ask_of_file(loop)
     return loop
 

@@ -115,3 +115,10 @@ def test_an_item_may_be_scaled_by_itself_and_not_by_all(line, is_told):
     assert SCALED in text
     (found,) = check(text.replace(SCALED, line), records=24_000)
     assert (found.epsilon is None) == is_told == ("noise" in found.asks)
+
+
+@pytest.mark.parametrize("other", ["-X", "~X", "+X", "(X.tanh() if flag else X)", "torch.where(on, zero, X)"])
+def test_what_is_made_of_the_same_records_in_any_way_is_a_copy(other):
+    text = ARRAYS.replace("#DATA", f"X = np.concatenate([X, {other}])")
+    (found,) = check(text, records=30_000)
+    assert "puts records several times into the data" in found.asks["noise"]

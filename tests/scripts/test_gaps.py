@@ -279,3 +279,29 @@ def test_a_data_set_is_the_same_however_its_arguments_are_given():
     )
     (found,) = check(script + PLAIN.removeprefix(HEAD))
     assert "noise" in found.asks
+
+
+def test_weights_that_records_move_are_asked_about():
+    step = "        optimizer.step()"
+    assert check(PLAIN)[0].epsilon is not None
+    (found,) = check(PLAIN.replace(step, f"{step}\n        model._module[1].bias.add_(0.001 * x.mean())"))
+    assert found.epsilon is None
+    assert "moved there by records" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_known"),
+    [
+        ("range(30000)", True),
+        ("np.random.choice(60000, 30000, replace=False)", True),
+        ("np.random.choice(60000, 30000)", False),
+        ("torch.randint(60000, (60000,))", False),
+        ("random.choices(range(60000), k=60000)", False),
+        ("torch.cat([torch.arange(60000), more])", False),
+    ],
+)
+def test_indices_that_may_come_twice_have_no_number(rows, is_known):
+    text = f"from torch.utils.data import Subset\n{PLAIN}"
+    text = text.replace("loader = ", f"data = Subset(data, {rows})\nloader = ", 1)
+    (found,) = check(text, records=30_000)
+    assert ("may have an index twice" in str(found)) != is_known

@@ -109,3 +109,68 @@ def test_noise_that_is_used_twice_is_asked_about():
     twice = once.replace("#NOISY", "p.data.add_(z / 500, alpha=0.1)")
     (found,) = check(twice, **GIVEN)
     assert found.epsilon is None
+
+
+JAX = """
+import jax, numpy as np, optax, secrets
+from jax_privacy import batch_selection, noise_addition
+from jax_privacy.clipping import clipped_grad
+X, Y = np.load("x.npy"), np.load("y.npy")
+grad_fn = clipped_grad(loss_fn, l2_clip_norm=1.0, batch_argnums=1, normalize_by=1000)
+privatizer = noise_addition.gaussian_privatizer(stddev=grad_fn.sensitivity() * 1.2, prng_key=KEY)
+noise_state = privatizer.init(params)
+optimizer = optax.adam(1e-3)
+opt_state = optimizer.init(params)
+sampler = batch_selection.CyclicPoissonSampling(sampling_prob=0.02, iterations=2000, cycle_length=1)
+for idx in sampler.batch_iterator(50_000, rng=np.random.default_rng()):
+    x, y = X[idx], Y[idx]
+    grads = grad_fn(params, (x, y))
+    noisy, noise_state = privatizer.update(grads, noise_state)
+    updates, opt_state = optimizer.update(noisy, opt_state)
+    params = optax.apply_updates(params, updates)
+"""
+UPDATE = "    noisy, noise_state = privatizer.update(grads, noise_state)\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("optimizer.update(noisy,", "optimizer.update(grads,"),
+        ("noisy, noise_state =", "noisy, _ ="),
+        (UPDATE, "    noise_state = privatizer.init(params)\n" + UPDATE),
+        (UPDATE, UPDATE + UPDATE),
+        (UPDATE, UPDATE + "    noisy = noisy + jax.grad(loss_fn)(params, (x, y))\n"),
+        (UPDATE, "    grads = jax.tree.map(lambda g: 10 * g, grads)\n" + UPDATE),
+        (UPDATE, "    grads = jax.tree.map(lambda g: g / max(len(idx), 1), grads)\n" + UPDATE),
+        ("    x, y =", "    idx = np.resize(idx, 1024)\n    x, y ="),
+        ("    x, y =", "    idx = idx[:900]\n    x, y ="),
+        ("    x, y =", "    idx = np.union1d(idx, (idx + 1) % 50_000)\n    x, y ="),
+        ("    grads =", "    x = np.concatenate([x, x[:, ::-1]])\n    grads ="),
+    ],
+)
+def test_jax_privacy_in_another_form_is_asked_about(old, new):
+    (plain,) = check(JAX, **GIVEN)
+    assert plain.epsilon is not None
+    assert old in JAX
+    (found,) = check(JAX.replace(old, new), **GIVEN)
+    assert found.epsilon is None
+    assert check(JAX.replace(old, new), vouch=vouched(found), **GIVEN)[0].epsilon == plain.epsilon
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    x, y =", "    idx = np.sort(idx)\n    x, y ="),
+        ("grads", "noisy"),
+        (UPDATE, UPDATE + "    noisy = noisy + 1e-4 * params\n"),
+    ],
+)
+def test_known_forms_of_jax_privacy_keep_their_number(old, new):
+    (plain,), (found,) = check(JAX, **GIVEN), check(JAX.replace(old, new), **GIVEN)
+    assert found.epsilon == plain.epsilon
+
+
+@pytest.mark.parametrize(("old", "new"), [("default_rng()", "default_rng(42)"), ("KEY", "jax.random.key(0)")])
+def test_a_seed_that_the_script_says_is_noted(old, new):
+    assert "a seed that the script says" not in str(check(JAX, **GIVEN)[0])
+    assert "a seed that the script says" in str(check(JAX.replace(old, new), **GIVEN)[0])

@@ -165,6 +165,37 @@ def test_batches_without_an_end_and_channels_keep_their_number(old, new):
     assert check(KERAS.replace(old, new), **GIVEN)[0].epsilon == check(KERAS, **GIVEN)[0].epsilon
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("model.compile(optimizer='sgd')", "compiles the model again"),
+        ("optimizer._noise_multiplier = 0.1", "_noise_multiplier is set"),
+    ],
+)
+def test_keras_without_its_noise_gets_no_number(line, why):
+    made = "optimizer = DPKerasSGDOptimizer(l2_norm_clip=1.0, noise_multiplier=1.0, num_microbatches=64)\n"
+    text = KERAS.replace(
+        "model.compile(optimizer=DPKerasSGDOptimizer(l2_norm_clip=1.0, noise_multiplier=1.0, num_microbatches=64))",
+        made + "model.compile(optimizer=optimizer)",
+    )
+    given = {name: value for name, value in GIVEN.items() if name != "noise_multiplier"}
+    assert check(text, **given)[0].epsilon is not None
+    (found,) = check(text.replace("model.fit", f"{line}\nmodel.fit"), **given)
+    assert found.epsilon is None
+    assert why in str(found.asks)
+
+
+def test_a_trainer_that_gets_another_optimizer_or_a_loss_of_the_batch_has_no_number():
+    text = HUGGING_FACE.replace(*SIZES)
+    again = text.replace(
+        "trainer.train()", "trainer.optimizer = torch.optim.AdamW(model.parameters())\ntrainer.train()"
+    )
+    assert "trainer.optimizer is set" in check(again, records=2000, delta=1e-5)[0].asks["noise"]
+    loss = "def f(out, labels, n=None):\n    return cross_entropy(out.logits - out.logits.mean(0), labels)\ntrainer ="
+    mixed = text.replace("trainer =", loss).replace("train_dataset=data,", "train_dataset=data, compute_loss_func=f,")
+    assert "combines records" in check(mixed, records=2000, delta=1e-5)[0].asks["one example"]
+
+
 PADDED = """import numpy as np
 from jax_privacy import batch_selection, clipped_grad
 grads = clipped_grad(loss, l2_clip_norm=1.0)
