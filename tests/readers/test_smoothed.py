@@ -346,3 +346,32 @@ def test_of_two_answers_that_exclude_each_other_the_larger_end_bounds():
     for first, second in ((one, other), (other, one)):
         with pytest.warns(DisjointBoundsWarning, match="do not meet"):
             assert smoothed._both(first, second, math.inf).upper == 2.5
+
+
+@pytest.mark.parametrize(
+    ("q", "r", "s", "rounds", "delta"), [(0.0212, 0.058, 1.41, 116, 1e-6), (0.05, 0.03, 2.0, 40, 1e-5)]
+)
+def test_records_within_clients_within_rounds_against_quadrature(q, r, s, rounds, delta):
+    """Two steps: a sum over both of their outputs; rounds: a contour sum, whose aliases are far away.  The first has
+    rare large losses under any tilt that is of use."""
+    x = np.arange(-9.0, 11.0 + 2.5 / s, 0.06)
+    step, weight = np.log1p(r * np.expm1(x / s - 0.5 / s**2)), np.exp(-0.5 * x * x) * 0.06 / math.sqrt(2.0 * math.pi)
+    mass = np.multiply.outer(weight, weight).ravel()
+    loss = np.log1p(q * np.expm1(np.add.outer(step, step).ravel()))
+    loss, mass = loss[mass > 1e-30], mass[mass > 1e-30]
+    found = fa.epsilon_bounds((fa.Gaussian(s).poisson(r) * 2).poisson(q) * rounds, delta=delta, neighbors="remove")
+    assert found.status == fa.Status.TIGHT
+    c = 1.0 + 1.5 / found.upper
+    period = max(40.0 * found.upper, float(loss.max()) * 3.0)
+    apart, tilted = 2.0 * math.pi / period, mass * np.exp(c * loss)
+    turn, phase, ends = np.exp(1j * apart * loss), tilted.astype(complex), np.array([found.lower, found.upper])
+    total = np.zeros(2)
+    for k in range(20000):
+        factor, u = phase.sum() / tilted.sum(), complex(c, k * apart)
+        total += (0.5 if k == 0 else 1.0) * (factor**rounds * np.exp(-1j * k * apart * ends) / (u * (u - 1.0))).real
+        if k > 50 and abs(factor) ** rounds < 1e-15:
+            break
+        phase *= turn
+    high, low = apart / math.pi * total * np.exp(rounds * math.log(tilted.sum()) - (c - 1.0) * ends)
+    assert low <= delta * (1.0 + 1e-9)
+    assert high >= delta * (1.0 - 1e-9)
