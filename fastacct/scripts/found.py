@@ -96,7 +96,8 @@ class Loop:
         if line in self.given.get("vouch", ()):
             self.notes.append(f"{text}: {claim}, as --vouch says.")
         else:
-            self.asks.setdefault(f"vouch {line}", f"{text}: if {claim}")
+            asked = self.asks.get(f"vouch {line}", f"{text}: if {claim}")
+            self.asks[f"vouch {line}"] = asked if claim in asked else f"{asked}; and if {claim}"
 
     def refuse(self, name: str, why: object) -> None:
         """Give no number, whatever is given, for how batches are drawn."""

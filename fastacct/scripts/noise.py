@@ -39,7 +39,7 @@ _BOUND: Final = re.compile(r"norm|l2|clip", re.I)
 _ROWS: Final = re.compile(r"norm\(.*(?:axis|dim)")
 _BOUNDING: Final = ("min", "max", "minimum", "maximum", "clamp", "clamp_", "clamp_max", "clamp_max_", "clip", "where")
 _SAME: Final = ("to", "cuda", "cpu", "sample", "rsample", "reshape", "view", "type", "float", "double", "astype", "mul")
-CLIPS: Final = re.compile(r"clip(?:ped)?_?(?:by_\w*norm|grad)")
+_CLIPS: Final = re.compile(r"clip(?:ped)?_?(?:by_\w*norm|grad)")
 _GIVEN: Final = re.compile(r"noise_?(?:mult|scale|std)|target_eps"), re.compile(r"clip|max_\w*norm")
 """Words of arguments that an optimizer or an engine of another library is given: noise, and a clipping norm."""
 _LIBRARIES: Final = (
@@ -275,7 +275,7 @@ class Flow:
     def bounds(self, call: ast.Call) -> bool:
         """Whether a call clips gradients, or finds by how much they are scaled to a norm."""
         name = last_name(call.func).lower()
-        if CLIPS.search(name) or (name in _BOUNDING and _BOUND.search(ast.unparse(call).lower()[len(name) :])):
+        if _CLIPS.search(name) or (name in _BOUNDING and _BOUND.search(ast.unparse(call).lower()[len(name) :])):
             return True
         within = [call.func.value] if isinstance(call.func, ast.Attribute) and name in _BOUNDING else []
         is_bound = "clip" in name or name in _BOUNDING

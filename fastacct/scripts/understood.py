@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from fastacct.scripts import known_forms, single
+from fastacct.scripts import single
 from fastacct.scripts.beside import ALONE, BESIDE, LABEL, PLOTS, WORDS, choices, is_shown, statistics, steps
 from fastacct.scripts.copies import DATA_SETS
 from fastacct.scripts.copies import whole as made_of
@@ -43,6 +43,15 @@ _PERSONS: Final = re.compile(
 _ASIDE: Final = re.compile(r"test|valid|\bval|dev\b|public|eval|held", re.I)
 
 
+HAND: Final = (
+    "each round of the loop does the following and nothing else with gradients: the gradient of each record, of all "
+    "parameters that the step moves, is scaled down to the clipping norm in L2 where it is longer; each is added once; "
+    "Gaussian noise of --noise-multiplier times that norm is drawn anew for each coordinate of the sum, from a secret "
+    "seed; what has the noise, and nothing before it, is used"
+)
+"""Of a loop that clips and adds noise by itself."""
+
+
 def ask_of_the_unknown(loop: Loop) -> None:
     """Name each line that touches private records in a way that is not known."""
     if {"one loop", "one example", "noise", "sampler"} & loop.asks.keys():
@@ -55,7 +64,7 @@ def ask_of_the_unknown(loop: Loop) -> None:
             *_joins(loop, flow),
             *steps(loop, flow),
             *single.found(loop),
-            *known_forms.found(loop),
+            *_whole(loop),
         ]
     except (RecursionError, UnclearError) as error:
         loop.ask("noise", f"what is done with private records cannot be told: {error}")
@@ -66,6 +75,18 @@ def ask_of_the_unknown(loop: Loop) -> None:
         if _PERSONS.search(line):
             loop.vouch_line(number, line.strip(), "no two records are of one of these")
             break
+
+
+def _whole(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    """A loop by hand is asked about as a whole: what it does between clip and step is not followed."""
+    if loop.framework == "by hand":
+        yield (loop.node if loop.body is None else loop.body), HAND
+    elif loop.framework == "optax":
+        for call in loop.script.calls:
+            first = call.args[:1] if last_name(call.func) == "chain" else []
+            is_first = any(re.search("private|dp_?sgd", ast.unparse(one), re.I) for one in first)
+            if last_name(call.func) in ("masked", "multi_transform", "partition") or (first and not is_first):
+                yield call, "the private aggregate is given the plain gradients of all parameters, before all else"
 
 
 def guess_data(loop: Loop) -> None:

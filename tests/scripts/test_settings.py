@@ -94,23 +94,6 @@ def test_a_field_that_is_none_at_first_counts_where_it_is_set_once():
     assert found.sampling == ""
 
 
-@pytest.mark.parametrize(
-    ("test", "is_asked"),
-    [
-        ("if p.dim() > 1:", True),
-        ("if 'bias' not in name:", True),
-        ("if p.grad is not None:", False),
-        ("if p.requires_grad:", False),
-        ("if args.sigma > 0:", False),
-    ],
-)
-def test_noise_for_some_parameters_is_asked_about(test, is_asked):
-    (found,) = check(SOME.replace("if p.dim() > 1:", test))
-    assert ("Gaussian noise is drawn anew" in str(found)) == is_asked
-    assert "combines records" not in str(found)
-    assert "statistic" not in str(found)
-
-
 def test_a_loop_that_changes_some_parameters_only_may_leave_out_the_others():
     old = SOME[SOME.index("                g = summed") : SOME.index("            optimizer.step()")]
     new = """                if "fc" in name:

@@ -104,11 +104,11 @@ def test_clipped_gradients_of_records_by_hand_are_seen_or_asked_about():
     )
     (found,) = check(text, **given)
     assert found.epsilon is None
-    assert vouched(found) == [last(text, "clip_grad_norm_")]
+    assert sorted(vouched(found)) == [last(text, "in loader"), last(text, "clip_grad_norm_")]
     (told,) = check(text, **given, vouch=vouched(found))
     assert told.epsilon is not None
     (single,) = check(text.replace("range(0, len(images), 8)", "range(len(images))"), **given)
-    assert single.epsilon == told.epsilon
+    assert vouched(single) == [last(text, "in loader")]
 
 
 JAX = SCRIPTS["jax_by_hand"]["script"]
@@ -136,10 +136,10 @@ def test_an_accountant_of_poisson_batches_is_marked_where_batches_are_shuffled()
     del given["batches"]
     data = "loader = torch.utils.data.DataLoader(data, batch_size=500, shuffle=True)\n"
     text = GROUPS.replace("split(8)", "split(1)").replace("import torch\n", f"import torch\n{data}", 1)
-    (plain,) = check(text, **given)
+    (plain,) = check(text, **given, vouch=[last(text, "in loader")])
     assert plain.breaks is None
     text = SHUFFLED + text + "    accountant.step(noise_multiplier=1.1, sample_rate=0.01)\n"
-    (found,) = check(text, **given)
+    (found,) = check(text, **given, vouch=[last(text, "in loader")])
     assert found.epsilon == plain.epsilon
     assert found.breaks == (last(text, "= RDPAccountant"), "the script's accountant counts Poisson batches")
     assert found.replaced[0] < found.replaced[1]
@@ -274,9 +274,9 @@ for _ in range(1000):
 
 def test_a_key_in_a_field_must_be_set_again():
     (found,) = check(FIELD, **GIVEN)
-    assert vouched(found) == [last(FIELD, "jax.random.normal")]
+    assert vouched(found) == [last(FIELD, "jax.random.normal"), last(FIELD, "noise.like")]
     (quiet,) = check(FIELD.replace("#NEXT", "self.key, self.sub = jax.random.split(self.key)"), **GIVEN)
-    assert vouched(quiet) == []
+    assert vouched(quiet) == [last(FIELD, "noise.like")]
 
 
 def test_the_seed_of_a_generator_of_noise_is_secret():
@@ -303,41 +303,13 @@ torch.save(theta, "theta.pt")
 """
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("torch.stack([v.flatten(1).norm(dim=1) for v in g.values()]).norm(dim=0)", "g['w'].flatten(1).norm(dim=1)"),
-        (
-            "factor = (clip / norms.clamp(min=1e-9)).clamp(max=1)",
-            "g = {k: v.clamp(min=-clip, max=clip) for k, v in g.items()}",
-        ),
-        (" / (rate * n)", " / len(y[rows])"),
-        (" / (rate * n)", " / rows.sum()"),
-        ("    for k, v", "    for _ in range(2):\n      for k, v"),
-    ],
-)
-def test_gradients_of_records_by_hand_have_a_number_where_all_is_seen(old, new):
-    (plain,) = check(TREE, **GIVEN)
-    assert plain.asks == {}
-    text = TREE.replace(old, new)
-    if "range(2)" in new:
-        text = text.replace("        total =", "          total =").replace(
-            "        theta[k] =", "          theta[k] ="
-        )
-    assert text != TREE
-    (found,) = check(text, **GIVEN)
-    assert vouched(found)
-    (told,) = check(text, **GIVEN, vouch=vouched(found))
-    assert told.epsilon == plain.epsilon
-
-
 def test_processes_that_do_not_divide_the_records_are_asked_about():
     data = "loader = torch.utils.data.DataLoader(data, batch_size=500, sampler=DistributedSampler(data))\n"
     text = GROUPS.replace("split(8)", "split(1)").replace("import torch\n", f"import torch\n{data}", 1)
     (found,) = check(text, **GIVEN | {"batches": "shuffled"})
-    assert vouched(found) == [last(text, "DistributedSampler")]
+    assert vouched(found) == [last(text, "DistributedSampler"), last(text, "in loader")]
     (quiet,) = check(text.replace("Sampler(data)", "Sampler(data, drop_last=True)"), **GIVEN | {"batches": "shuffled"})
-    assert vouched(quiet) == []
+    assert vouched(quiet) == [last(text, "in loader")]
 
 
 def test_an_accountant_of_gaussians_is_none_of_poisson_batches():

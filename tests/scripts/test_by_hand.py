@@ -1,9 +1,13 @@
-"""Loops by hand: what is no known form between clip and step is asked about, and known forms keep their number."""
+"""Loops by hand are asked about as a whole; loops of JAX Privacy, where they have another form than the known one."""
 
 import pytest
 
+import fastacct as fa
 from fastacct.scripts.answers import check
-from tests.scripts.test_understood import vouched
+from fastacct.scripts.found import Loop
+from fastacct.scripts.names import Script
+from fastacct.scripts.understood import HAND
+from tests.scripts.test_understood import last, vouched
 
 GIVEN = {"noise_multiplier": 1.0, "delta": 1e-5}
 LOOP = """
@@ -41,6 +45,7 @@ CLIP = "torch.nn.utils.clip_grad_norm_(params, clip)"
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("#CLIP", ""),
         (CLIP, f"if epoch > 0: {CLIP}"),
         (CLIP, "torch.nn.utils.clip_grad_norm_(params, clip * (1 + epoch))"),
         (CLIP, "torch.nn.utils.clip_grad_norm_(params[:-1], clip)"),
@@ -57,22 +62,6 @@ CLIP = "torch.nn.utils.clip_grad_norm_(params, clip)"
         ("g += sigma * clip * torch.randn_like(g)", "nz = g != 0\n            g[nz] += sigma * clip * torch.randn(5)"),
         ("#SUM", "scale = torch.sqrt(sum((g ** 2).sum() for g in grads))"),
         ("#NOISY", "p.grad += torch.autograd.grad(F.cross_entropy(model(x), y), p)[0]"),
-    ],
-)
-def test_what_is_no_known_form_is_asked_about(old, new):
-    (plain,) = check(LOOP, **GIVEN)
-    assert plain.epsilon is not None
-    assert old in LOOP
-    text = LOOP.replace(old, new)
-    (found,) = check(text, **GIVEN)
-    assert found.epsilon is None
-    if "noise" not in found.asks:
-        assert check(text, vouch=vouched(found), **GIVEN)[0].epsilon == plain.epsilon
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
         (CLIP, "torch.nn.utils.clip_grad_norm_(params, max_norm=clip, norm_type=2)"),
         ("g += p.grad", "g.add_(p.grad)"),
         ("g += p.grad", "g += p.grad.detach().clone()"),
@@ -95,20 +84,59 @@ def test_what_is_no_known_form_is_asked_about(old, new):
         ),
     ],
 )
-def test_known_forms_keep_their_number(old, new):
+def test_a_loop_by_hand_is_asked_about_as_a_whole(old, new):
+    """Right or wrong: what it does between clip and step is not followed, and its user says whether it is that."""
     assert old in LOOP
-    (plain,), (found,) = check(LOOP, **GIVEN), check(LOOP.replace(old, new), **GIVEN)
-    assert found.epsilon == plain.epsilon
-
-
-def test_noise_that_is_used_twice_is_asked_about():
-    once = LOOP.replace(
-        "g += sigma * clip * torch.randn_like(g)", "z = sigma * clip * torch.randn_like(g)\n            g += z"
-    )
-    assert check(once, **GIVEN)[0].epsilon is not None
-    twice = once.replace("#NOISY", "p.data.add_(z / 500, alpha=0.1)")
-    (found,) = check(twice, **GIVEN)
+    text = LOOP.replace(old, new)
+    (found,) = check(text, **GIVEN)
     assert found.epsilon is None
+    line = last(text, "for x, y in loader")
+    assert HAND in found.asks[f"vouch {line}"]
+    if "noise" not in found.asks:
+        (told,) = check(text, vouch=vouched(found), **GIVEN)
+        run = {"noise_multiplier": 1.0, "records": 60_000, "batch_size": 500, "epochs": 20, "sampling": "shuffled"}
+        assert told.epsilon == fa.dpsgd.epsilon(**run, delta=1e-5, neighbors="zero_out")
+        assert f"{HAND}, as --vouch says" in str(told)
+
+
+def test_all_claims_of_a_line_are_shown():
+    """--vouch LINE is an answer to all of them."""
+    script = Script(LOOP)
+    loop = Loop(script, "by hand", script.nodes[0], {})
+    for claim in ("one is true", "another is", "one is true"):
+        loop.vouch_line(7, "x = f(x)", claim)
+    assert loop.asks == {"vouch 7": "line 7: x = f(x): if one is true; and if another is"}
+
+
+OPTAX = """
+import optax, numpy as np
+x, y = np.load("private.npz")["x"], np.load("private.npz")["y"]
+rng = np.random.default_rng()
+tx = TX
+state = tx.init(params)
+for epoch in range(10):
+    order = rng.permutation(60_000)
+    for i in range(0, 60_000, 500):
+        grads = jax.vmap(jax.grad(loss), (None, 0, 0))(params, x[order[i : i + 500]], y[order[i : i + 500]])
+        updates, state = tx.update(grads, state)
+        params = optax.apply_updates(params, updates)
+"""
+
+
+@pytest.mark.parametrize(
+    ("chain", "is_asked"),
+    [
+        ("optax.chain(DP, optax.sgd(0.1))", False),
+        ("optax.chain(optax.trace(0.9), DP, optax.sgd(0.1))", True),
+        ("optax.chain(optax.masked(DP, mask), optax.sgd(0.1))", True),
+        ("optax.multi_transform({'a': optax.chain(DP), 'b': optax.sgd(0.1)}, labels)", True),
+    ],
+)
+def test_what_stands_before_the_private_aggregate_of_optax_is_asked_about(chain, is_asked):
+    private = "optax.contrib.differentially_private_aggregate(l2_norm_clip=1.0, noise_multiplier=1.0, seed=SEED)"
+    given = GIVEN | {"batches": "shuffled", "records": 60_000, "batch_size": 500, "epochs": 10}
+    (found,) = check(OPTAX.replace("TX", chain.replace("DP", private)), **given)
+    assert ("the private aggregate is given" in str(found.asks)) == is_asked
 
 
 JAX = """
