@@ -88,7 +88,7 @@ class Loop:
 
     def vouch(self, node: ast.AST, claim: str) -> None:
         """Ask whether a claim holds of a line that is not understood, unless the user vouches for it."""
-        self.vouch_line(getattr(node, "lineno", 1), ast.unparse(node).splitlines()[0], claim)
+        self.vouch_line(getattr(node, "lineno", 1), ast.unparse(node).splitlines()[0].removesuffix(":"), claim)
 
     def vouch_line(self, line: int, shown: str, claim: str) -> None:
         """The same of a line that has no node of its own."""

@@ -102,7 +102,18 @@ def library(script: Script, call: ast.Call) -> str:
 
 def place(script: Script) -> ast.AST | None:
     """Where noise is added to gradients, in a file that clips them."""
-    return next(iter(flow_of(script).sums()), None) if bounds(script) else None
+    return next(iter(flow_of(script).sums()), None) if bounds(script) or _is_tested(script) else None
+
+
+def _is_tested(script: Script) -> bool:
+    """Whether something is scaled where a test of a norm says so: if norm > C: g = g * C / norm."""
+    tests = (one for one in script.nodes if isinstance(one, ast.If | ast.IfExp) and isinstance(one.test, ast.Compare))
+    scaled = (node for one in tests if _BOUND.search(ast.unparse(one.test)) for node in walk(one))
+    return any(
+        isinstance(getattr(one, "op", None), ast.Mult | ast.Div)
+        or (isinstance(one, ast.Call) and last_name(one.func) in ("mul", "mul_", "div", "div_"))
+        for one in scaled
+    )
 
 
 def drawn(script: Script) -> ast.Call | None:

@@ -99,6 +99,22 @@ def test_a_loop_by_hand_is_asked_about_as_a_whole(old, new):
         assert f"{HAND}, as --vouch says" in str(told)
 
 
+@pytest.mark.parametrize(
+    "clip",
+    [
+        "if norm > clip:\n                for p in params: p.grad *= clip / norm",
+        "clip_coef = clip / norm\n            if clip_coef < 1:\n                for p in params: p.grad.mul_(clip_coef)",
+        "factor = clip / norm if norm > clip else 1.0\n            for p in params: p.grad.mul_(factor)",
+        "if norm < clip:\n                for p in params: p.grad *= clip / norm",
+    ],
+)
+def test_a_clip_that_is_a_test_is_asked_about_too(clip):
+    norm = "norm = torch.sqrt(sum(p.grad.pow(2).sum() for p in params))\n            "
+    (found,) = check(LOOP.replace(CLIP, norm + clip), **GIVEN)
+    assert found.epsilon is None
+    assert HAND in str(found.asks)
+
+
 def test_all_claims_of_a_line_are_shown():
     """--vouch LINE is an answer to all of them."""
     script = Script(LOOP)

@@ -8,6 +8,8 @@ MUTANTS = (
     # file in fastacct/, text, text without the rule, test: "verbs/jit test_a" is in tests/verbs/test_jit.py, begins so
     ("scripts/understood.py", '    if loop.framework == "by hand":', "    if False:",
      "scripts/by_hand test_a_loop_by_hand"),
+    ("scripts/noise.py", "if bounds(script) or _is_tested(script) else", "if bounds(script) else",
+     "scripts/by_hand test_a_clip_that"),
     ("scripts/found.py", 'asked if claim in asked else f"{asked}; and if {claim}"', "asked",
      "scripts/by_hand test_all_claims"),
     ("scripts/single.py", "        if not is_kept or not is_used or len(updates) > 1:", "        if False:",
