@@ -103,7 +103,7 @@ def test_a_loop_by_hand_is_asked_about_as_a_whole(old, new):
     "clip",
     [
         "if norm > clip:\n                for p in params: p.grad *= clip / norm",
-        "clip_coef = clip / norm\n            if clip_coef < 1:\n                for p in params: p.grad.mul_(clip_coef)",
+        "clip_f = clip / norm\n            if clip_f < 1:\n                for p in params: p.grad.mul_(clip_f)",
         "factor = clip / norm if norm > clip else 1.0\n            for p in params: p.grad.mul_(factor)",
         "if norm < clip:\n                for p in params: p.grad *= clip / norm",
     ],
