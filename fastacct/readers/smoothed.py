@@ -381,14 +381,14 @@ def _moments(loss: Cells, weight: Cells, period: float, points: int, near: int =
     parts = max(min((1 << 17) // used.size, 64), 1)  # sums of fewer atoms each have fewer roundings
     number = number * parts + np.arange(loss.size) % parts
     spread, ratio = weight * np.exp(-0.125 * (first - place) ** 2), np.exp(-0.25 * (first - place))
-    counts = np.zeros(n + 2 * near + 1)
+    counts = np.zeros(math.ceil((n + 2 * near + 1) / n) * n)
     for step in range(-near, near + 1):
         share = spread * ratio**step * math.exp(-0.125 * step * step)
         counts[used + (near + step)] += np.bincount(number, share, used.size * parts).reshape(-1, parts).sum(axis=1)
-    counts[: 2 * near + 1] += counts[n:]  # the numbers begin again
+    counts = counts.reshape(-1, n).sum(axis=0)  # the numbers begin again, several times where there are few
     most = int(np.bincount(number).max()) + parts + 2 * near + 2
     undo = np.exp(2.0 * (np.arange(points) * (2.0 * math.pi / n)) ** 2)
-    wave = np.fft.rfft(counts[:n])[:points].conj() * (undo / math.sqrt(8.0 * math.pi))
+    wave = np.fft.rfft(counts)[:points].conj() * (undo / math.sqrt(8.0 * math.pi))
     return wave, undo * (8.0 * math.log2(n) + most + 128.0)
 
 

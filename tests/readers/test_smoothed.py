@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
@@ -158,6 +159,14 @@ def test_all_phases_are_as_good_as_their_ledger_says(wide):
     weight /= weight.sum()
     assert off(made, loss, weight) < 1.0
     assert off(made, loss, weight, near=11) > 1.0
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 5, 8, 13])
+def test_few_phases_are_those_of_all_atoms(points):
+    """The numbers around an atom are more than all that there are, and begin again several times."""
+    few, rng = SimpleNamespace(_period=2.5, points=points, _spacing=2.0 * math.pi / 2.5), np.random.default_rng(points)
+    loss, weight = rng.standard_normal(50), rng.random(50)
+    assert off(few, loss, weight / weight.sum()) < 1.0
 
 
 def test_many_atoms_are_added_up_in_many_sums():

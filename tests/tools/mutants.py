@@ -63,6 +63,8 @@ MUTANTS = (
      "readers/grid/ledger test_dots_of_many"),
     ("readers/grid/place.py", " + 0.25 * n_dots * (1.0 + tilt) * spacing", "",
      "readers/grid/ledger test_sums_of_dots_are"),
+    ("readers/smoothed.py", "counts = counts.reshape(-1, n).sum(axis=0)", "counts = counts[:n]",
+     "readers/smoothed test_few_phases"),
     ("readers/smoothed.py", "low - max(added, 0.0) * (1.0 + 1e-12)", "low",
      "readers/smoothed test_what_the_gaussian_adds"),
     ("readers/far_losses.py", "(source.loss_error + 4.0 *", "(4.0 *",
