@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Bounds, Found, Status, meet
+from fastacct.core.bounds import Bounds, Found, Status, meet, narrowed
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
@@ -99,10 +99,10 @@ def _tell_apart(
     """Better bounds of those that may be the largest, in their places; after some seconds without grids."""
     with counted() as done:
         for k, settings in itertools.product(np.argsort(-upper, kind="stable").tolist(), (ROUGHLY, EXACTLY)):
-            known = lower if is_lower else upper[is_final]
-            if not is_final[k] and upper[k] > known.max(initial=-math.inf):
+            if not is_final[k] and upper[k] > (lower if is_lower else upper[is_final]).max(initial=-math.inf):
                 one = SPARINGLY if sum(done.values()) > 2e9 else settings
-                lower[k], upper[k], _ = by_cells(jobs[k], ask, one)
+                found = by_cells(jobs[k], ask, one)
+                lower[k], upper[k] = narrowed(max(lower[k], float(found.lower)), upper[k], float(found.upper))
                 is_final[k] = one != ROUGHLY
 
 
