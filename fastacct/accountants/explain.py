@@ -115,7 +115,9 @@ def explain(
         status.name,
         tuple(f"{mechanism!r} * {count}" for mechanism, count in process.decompose(relation)),
         answered,
-        _rows(steps, process.tight) + _of_none(answered, lower, upper) + (_from_below(process, lower) if is_exact else ()),
+        _rows(steps, process.tight)
+        + _of_none(answered, lower, upper)
+        + (_from_below(process, lower) if is_exact else ()),
     )
 
 
