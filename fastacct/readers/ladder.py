@@ -190,8 +190,6 @@ def _coarse(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Divergences at the best order."""
-    if cell.is_gaussian and not cell.has_noise:
-        raise OutOfReachError("a Gaussian without noise has an infinite epsilon")
     read = cell.renyi.epsilon if one.quantity == "epsilon" else cell.renyi.log_delta
     upper = read(one.target, one.upper)
     order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
