@@ -19,6 +19,7 @@ static double good_of(const char *where)
 #define FA_RAY_LOST      ends_lost
 #define FA_LATTICE_SMALL atoms_small
 #include "line/flat.h"
+#include "once.h"
 
 /* log delta, errors above and below, slope */
 static void give(const fa_flat_reading *r, double *out)
@@ -69,6 +70,29 @@ void ray(double scale, double rate, double steps, double eps, double ref, double
     }
     fa_ray_line_free(&line);
     fa_cap_job_free(&job);
+}
+
+/* one line of so many kinds of Laplace noise whose tail is bounded on average, with points for 1,536 far^2: log delta,
+ * errors above and below, the tail among them, and its points (0: none is bounded so) */
+void spread(double kinds, double eps, double far, const double *scale, const double *count, double *out)
+{
+    static laplace release[40];
+    static fa_cap_work work;
+    fa_cap_effort effort = fa_cap_usual_effort();
+    fa_cap_reading r;
+    fa_cap_ledger g;
+    int i;
+    out[0] = out[1] = out[2] = out[3] = out[4] = 0.0;
+    nodes_good = 29.5, effort.far = far;
+    if (fa_cap_job_clear(&work.job, (int)kinds)) {
+        for (i = 0; i < (int)kinds; i++) {
+            laplace_of(release + i, scale[i], 1.0);
+            fa_cap_job_add_pieces(&work.job, &release[i].law, count[i]);
+        }
+        if (read_once(&work, eps, &effort, 0, &r, &g) && work.line.spread)
+            out[0] = r.log_value, out[1] = g.up, out[2] = g.down, out[3] = g.tail, out[4] = work.line.n;
+    }
+    fa_cap_work_free(&work);
 }
 
 #define MUCH 1e6 /* times what is counted: far above the rounding of the readings that are compared */
