@@ -149,7 +149,7 @@ FA_FUNC double fa_cap_majorant_all(fa_cap_block *block, const fa_cap_line *line,
 {
     double top = fa_cap_curve_top(block, line, t, lower), best = INFINITY, narrow, slack, log_b;
     *slack_out = 0.0;
-    for (narrow = 1.0; narrow > 0.2 && !(best < INFINITY && block->steps * *slack_out < 1e-3); narrow *= 0.5) {
+    for (narrow = 1.0; narrow > 0.2 && !(best < INFINITY && block->steps * *slack_out < 3.0); narrow *= 0.5) {
         fa_cap_curve curve = fa_cap_curve_of(block, line, t, top, narrow);
         log_b = fa_cap_majorant(block, &curve, pay, 0, &slack) + slack;
         *slack_out = log_b < best ? slack : *slack_out;
