@@ -14,11 +14,9 @@ from fastacct.dpsgd import epsilon_bounds
 from fastacct.scripts import engines, noise, others, trainers
 from fastacct.scripts.accounts import ask_of_accountants, cure
 from fastacct.scripts.found import Given, Loop, asked
-from fastacct.scripts.leaks import ask_of_leaks
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
 from fastacct.scripts.public import ask_of_others
-from fastacct.scripts.records import ask_where_records_mix
 from fastacct.scripts.steps import ask_where_resumed
 from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 from fastacct.scripts.understood import ask_of_the_unknown, guess_data
@@ -254,8 +252,6 @@ def _loops(script: Script, given: Given) -> list[Loop]:
             loop.note_seeds()
             guess_data(loop)
             ask_where_resumed(loop)
-            ask_where_records_mix(loop)
-            ask_of_leaks(loop)
             if not {"noise", "one loop"} & loop.asks.keys():
                 ask_of_others(loop)
             ask_of_the_unknown(loop)

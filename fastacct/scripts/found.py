@@ -61,14 +61,6 @@ class Loop:
         """Numbers of which those of the script do not count."""
         self.steps: list[ast.Call] = []
         """Steps of the private optimizer."""
-        self.others: list[ast.AST] = []
-        """Steps and trainings of others, which are refused or asked about."""
-        self.noised: set[object] = set()
-        """Names of sums of gradients and noise, and the sums themselves."""
-        self.clips: set[ast.AST] = set()
-        """What clips gradients by hand."""
-        self.regions: list[Any] = []
-        """Where records are in batches: loops, models and functions that are given them."""
 
     def ask(self, names: str, why: object) -> None:
         """Ask for what is not found, unless the user names it; `batches` asks for the sampler."""

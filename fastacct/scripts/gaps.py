@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import Final
 
 from fastacct.scripts.found import Loop
@@ -94,49 +94,6 @@ def _is_batch(node: ast.AST | None, names: Set[str]) -> bool:
             return isinstance(node, ast.Name) and node.id in names
 
 
-def drawn_again(script: Script, copying: Set[str]) -> ast.expr | None:
-    """Indices of a part of the data of which one may come twice."""
-    for call in (one for one in script.calls if last_name(one.func) in ("Subset", "select")):
-        given = call.args[last_name(call.func) == "Subset" :][:1] + [
-            one.value for one in call.keywords if one.arg == "indices"
-        ]
-        for one in given:
-            try:
-                whole = script.resolve(one)
-            except UnclearError:
-                continue
-            names = {last_name(each.func) for each in walk(whole) if isinstance(each, ast.Call)}
-            names -= {"choice"} if "replace=False" in ast.unparse(whole) else set()
-            if names & (copying | {"randint", "choices", "choice", "integers"}):
-                return one
-    return None
-
-
-def shown(script: Script, body: ast.For) -> Iterator[ast.Call]:
-    """Calls that write or show records of a batch."""
-    names = {one.id for one in walk(body.target) if isinstance(one, ast.Name)}
-    for one in (each for each in walk(body) if isinstance(each, ast.Assign)):
-        names |= {last_name(each) for each in one.targets} - {""} if _is_batch(one.value, names) else set()
-    for call in (one for one in walk(body) if isinstance(one, ast.Call)):
-        within = [call.func.value] if isinstance(call.func, ast.Attribute) and last_name(call.func) == "tofile" else []
-        given = [*call.args, *(one.value for one in call.keywords), *within]
-        if _SHOWS.search(last_name(call.func)) and any(_is_batch(one, names) for one in given):
-            yield call
-
-
-def held(script: Script, body: ast.For) -> ast.AST | None:
-    """Where a loop keeps a batch of one of its rounds under a name that later rounds use."""
-    names = {one.id for one in walk(body.target) if isinstance(one, ast.Name)}
-    for test in (one for one in walk(body) if isinstance(one, ast.If) and not one.orelse):
-        for one in (each for each in walk(test) if isinstance(each, ast.Assign)):
-            targets = {each.id for target in one.targets for each in walk(target) if isinstance(each, ast.Name)} - names
-            inside = {*walk(test)}
-            is_used = any(use not in inside for name in targets for use in script.uses[name] if use in {*walk(body)})
-            if is_used and _is_batch(one.value, names):
-                return one
-    return None
-
-
 def beside(script: Script, given: ast.expr, returned: ast.expr, made: ast.Call) -> ast.AST | None:
     """A step of the optimizer that make_private was given, in the place of the one that it returned."""
     try:
@@ -164,16 +121,3 @@ def ask_of_kinds(loop: Loop, said: Mapping[str, ast.expr], made: ast.Call) -> No
     uses = script.uses[criterion.id] if isinstance(criterion, ast.Name) else []
     if not any(isinstance(one.ctx, ast.Load) for one in uses):
         loop.ask("noise", f"line {made.lineno}: the criterion that this returns is not used, and no other loss clips")
-
-
-# -- models ----------------------------------------------------------------------------------------------------------
-
-
-def scaled_in_place(script: Script) -> ast.Call | None:
-    """An embedding that scales the rows which a batch looks up, without noise."""
-    for call in script.calls:
-        words = {one.arg: one.value for one in call.keywords}
-        is_embedding = last_name(call.func).lower() in ("embedding", "embeddingbag", "embedding_bag")
-        if is_embedding and "max_norm" in words and ast.unparse(words["max_norm"]) != "None":
-            return call
-    return None

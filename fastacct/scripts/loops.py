@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from fastacct.scripts.names import Script
-from fastacct.scripts.tree import FUNCTIONS, ElsewhereError, UnclearError, last_name, walk
+from fastacct.scripts.tree import ElsewhereError, UnclearError, last_name, walk
 
 _WRAPPERS: Final = ("builtins.enumerate", "tqdm.", "rich.progress.track")
 _SIZE: Final = re.compile(
@@ -175,17 +175,3 @@ def refuse_added(script: Script, step: ast.AST) -> None:
     backward = script.attributes["backward"]
     if len(backward) > 1 or any(around(script, one)[0] != around(script, step)[0] for one in backward):
         raise UnclearError(backward[-1], "several gradients may be added up for one step")
-
-
-def is_before_noise(script: Script, node: ast.expr, *, is_by_hand: bool) -> bool:
-    """Whether the gradient of a batch is taken after backward(), and before a step that adds noise."""
-    loop = next((one for one in script.around(node, *FUNCTIONS) if isinstance(one, ast.For | ast.While)), node)
-    for over in (loop, script.scope(node)):
-        calls = [(last_name(one.func), one.lineno) for one in walk(over) if isinstance(one, ast.Call)]
-        last = max((line for name, line in calls if name == "backward" and line < node.lineno), default=0)
-        steps = [line for name, line in calls if name == "step" and line > last]
-        is_next = over is loop and any(line > node.lineno for line in steps)
-        is_alone = not is_by_hand and all(line >= node.lineno for line in steps)
-        if last and (is_next or is_alone):
-            return True
-    return False

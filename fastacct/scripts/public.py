@@ -26,7 +26,6 @@ def ask_of_others(loop: Loop) -> None:
     """Ask which data is public where other steps are taken; what is trained on privately never is."""
     _ask_of_trainers(loop)
     for node, what, data in (*_steps(loop), *_trainings(loop)):
-        loop.others.append(node)
         line = f"line {node.lineno}: {what}"
         names = set() if data is None else _roots(loop, data)
         if data is None or not names:

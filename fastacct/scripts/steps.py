@@ -271,6 +271,8 @@ def _resumed(loop: Loop) -> Iterator[ast.Call]:
     saved = {name for call in saves for name in _files(script, call)} - {
         ast.unparse(one.args[0]) for one in saves if len(one.args) > 1
     }
+    if not saved:
+        return
     first = outer = loop.body
     while outer is not None:
         first, outer = outer, script.above(script.parent[outer], ast.For)

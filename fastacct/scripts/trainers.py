@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from fastacct.scripts import noise, single, tables
+from fastacct.scripts import noise, tables
 from fastacct.scripts.accounts import claims
 from fastacct.scripts.engines import draws_as, from_loader, take_trainer
 from fastacct.scripts.found import Given, Loop, asked, number
@@ -151,17 +151,8 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     """A loop that clips gradients and adds noise by itself: its noise is always asked for."""
     found = _over_batches(script, place)
     loop = Loop(script, "by hand", found[-1][0] if found else place, given)
-    if (again := single.replaced(script)) is not None:
+    if (again := _replaced(script)) is not None:
         loop.refuse("added up", f"line {again.lineno}: {ast.unparse(again)[:50]} draws with replacement")
-    targets = getattr(script.statement(place), "targets", [getattr(script.statement(place), "target", None)])
-    loop.noised = {script.origin(one) for one in targets if isinstance(one, ast.Name)} | {*noise.flow_of(script).sums()}
-    for call in (one for one in noise.bounds(script) if single.is_apart(loop, one)):
-        loop.clips |= {*walk(call)}
-        names = [one for one in walk(call) if isinstance(one, ast.Name)]
-        values = [bound.value for one in names for bound in script.lookup(one.id, one)[1]]
-        loop.clips |= {part for value in values if value is not None for part in walk(value)}
-        while isinstance(call := script.parent[call], ast.expr):  # type: ignore[assignment]
-            loop.clips.add(call)
     if (seed := noise.repeated(script, place)) is not None:
         loop.asks["noise"] = f"line {seed.lineno}: {ast.unparse(seed)[:50]} gives the same noise again and again"
     if not found:
@@ -188,17 +179,34 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     loop = from_loader(loop, source, is_poisson=False)
     for call in script.calls:
         within = next((each for each in noise.loops_around(script, call)), None)
-        is_group = within is not None and within is not over and single.is_grouped(loop, within)
-        is_here = within is over or is_group or (within is None and call in _beside(script, place, over))
-        of = "group of records" if is_group else "whole batch"
+        is_here = within is over or (within is None and call in _beside(script, place, over))
         if is_here and last_name(call.func) in _WHOLE and loop.values.get("batch_size") != 1:
-            why = f"the gradient of a {of} is clipped: what a record adds to it has no bound of its own"
+            why = "the gradient of a whole batch is clipped: what a record adds to it has no bound of its own"
             loop.ask("noise", f"line {call.lineno}: {why}")
         is_whole = is_here and last_name(call.func) == "backward" and not _EACH.search(script.text)
         if is_whole and loop.values.get("batch_size") != 1:
-            why = f"the gradient of a {of} is found, and no gradient of one record"
+            why = "the gradient of a whole batch is found, and no gradient of one record"
             loop.ask("noise", f"line {call.lineno}: {why}")
     return loop
+
+
+def _replaced(script: Script) -> ast.Call | None:
+    """Where the rows of a batch are drawn with replacement, in a loop."""
+    drawn = [one for one in script.calls if last_name(one.func) in ("integers", "randint", "choice")]
+    for call in drawn:
+        is_less = any(one.arg == "replace" and getattr(one.value, "value", 1) is False for one in call.keywords)
+        is_many = len(call.args) > 1 or any(one.arg in ("size", "shape") for one in call.keywords)
+        statement = script.statement(call)
+        names = {last_name(one) for one in getattr(statement, "targets", []) if isinstance(one, ast.Name)}
+        rows = [
+            one.slice
+            for one in walk(script.above(call, ast.FunctionDef) or script.tree)
+            if isinstance(one, ast.Subscript)
+        ]
+        is_row = any(isinstance(one, ast.Name) and one.id in names for one in rows) or call in rows
+        if is_many and is_row and not is_less and noise.is_looped(script, call, set()):
+            return call
+    return None
 
 
 def _over_batches(script: Script, place: ast.AST) -> list[tuple[ast.For, ast.expr]]:

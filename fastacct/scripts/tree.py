@@ -344,22 +344,6 @@ def methods_of(owner: ast.ClassDef) -> set[str]:
     return {one.name for one in owner.body if isinstance(one, Function)}
 
 
-def is_over_layers(call: ast.AST) -> bool:
-    """Whether `sum` adds up what each parameter has of each record: sum(g.norm(dim=1) for g in grads.values())."""
-    whole = call.args[0] if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "sum" and call.args else None
-    if not isinstance(whole, ast.GeneratorExp | ast.ListComp) or len(whole.generators) != 1:
-        return False
-    over, inner = whole.generators[0].iter, whole.elt
-    is_listed = isinstance(over, ast.Call) and last_name(over.func) in ("values", "items", "leaves", "tree_leaves")
-    if not is_listed or not isinstance(inner, ast.Call) or last_name(inner.func) not in ("sum", "norm"):
-        return False
-    axes = [ast.unparse(one.value) for one in inner.keywords if one.arg in ("dim", "axis")]
-    axes += (
-        [ast.unparse(one) for one in inner.args[-1:]] if last_name(inner.func) == "sum" else []
-    )  # norm(1) is no axis
-    return axes[:1] in (["1"], ["-1"])
-
-
 def option_of(call: ast.Call) -> str:
     """The field that an option of argparse sets."""
     for one in call.keywords:
@@ -368,15 +352,6 @@ def option_of(call: ast.Call) -> str:
     words = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     long = [one for one in words if one.startswith("--")] or words
     return long[0].lstrip("-").replace("-", "_") if long else ""
-
-
-def root_of(node: ast.expr) -> str:
-    """The name that an element belongs to."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    if isinstance(node, ast.Attribute):
-        return ast.unparse(node) if last_name(node.value) == "self" else ""
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 _SETTINGS: Final = ("parse_args", "parse_known_args", "ArgumentParser", "ConfigParser", "getint", "getfloat", "getenv")

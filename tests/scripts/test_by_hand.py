@@ -7,6 +7,7 @@ from fastacct.scripts.answers import check
 from fastacct.scripts.found import Loop
 from fastacct.scripts.names import Script
 from fastacct.scripts.understood import HAND
+from tests.scripts.test_answers import answered
 from tests.scripts.test_understood import last, vouched
 
 GIVEN = {"noise_multiplier": 1.0, "delta": 1e-5}
@@ -193,7 +194,7 @@ UPDATE = "    noisy, noise_state = privatizer.update(grads, noise_state)\n"
     ],
 )
 def test_jax_privacy_in_another_form_is_asked_about(old, new):
-    (plain,) = check(JAX, **GIVEN)
+    plain = answered(JAX, **GIVEN)
     assert plain.epsilon is not None
     assert old in JAX
     (found,) = check(JAX.replace(old, new), **GIVEN)
@@ -210,11 +211,11 @@ def test_jax_privacy_in_another_form_is_asked_about(old, new):
     ],
 )
 def test_known_forms_of_jax_privacy_keep_their_number(old, new):
-    (plain,), (found,) = check(JAX, **GIVEN), check(JAX.replace(old, new), **GIVEN)
+    plain, found = answered(JAX, **GIVEN), answered(JAX.replace(old, new), **GIVEN)
     assert found.epsilon == plain.epsilon
 
 
 @pytest.mark.parametrize(("old", "new"), [("default_rng()", "default_rng(42)"), ("KEY", "jax.random.key(0)")])
 def test_a_seed_that_the_script_says_is_noted(old, new):
-    assert "a seed that the script says" not in str(check(JAX, **GIVEN)[0])
-    assert "a seed that the script says" in str(check(JAX.replace(old, new), **GIVEN)[0])
+    assert "a seed that the script says" not in str(answered(JAX, **GIVEN))
+    assert "a seed that the script says" in str(answered(JAX.replace(old, new), **GIVEN))

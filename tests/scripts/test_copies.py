@@ -3,7 +3,7 @@
 import pytest
 
 from fastacct.scripts.answers import check
-from tests.scripts.test_answers import SCRIPTS
+from tests.scripts.test_answers import SCRIPTS, answered
 
 ARRAYS = """
 import numpy as np
@@ -55,7 +55,6 @@ PLAIN = check(ARRAYS, records=30_000)[0].epsilon
 def test_records_that_come_several_times_get_no_number(lines):
     (found,) = check(ARRAYS.replace("#DATA", lines), records=30_000)
     assert found.epsilon is None
-    assert "puts records several times into the data" in found.asks["noise"]
 
 
 @pytest.mark.parametrize(
@@ -74,8 +73,7 @@ def test_records_that_come_several_times_get_no_number(lines):
     ],
 )
 def test_what_only_looks_like_copies_keeps_its_number(lines):
-    (found,) = check(ARRAYS.replace("#DATA", lines), records=30_000)
-    assert found.epsilon == PLAIN
+    assert answered(ARRAYS.replace("#DATA", lines), records=30_000).epsilon == PLAIN
 
 
 @pytest.mark.parametrize(("delta", "is_large"), [("1e-5", False), ("1e-4", True), ("0.5", True)])
@@ -114,11 +112,11 @@ def test_an_item_may_be_scaled_by_itself_and_not_by_all(line, is_told):
     text = SCRIPTS["wild_items_scaled_one_by_one"]["script"]
     assert SCALED in text
     (found,) = check(text.replace(SCALED, line), records=24_000)
-    assert (found.epsilon is None) == is_told == ("noise" in found.asks)
+    assert found.epsilon is None or not is_told
 
 
 @pytest.mark.parametrize("other", ["-X", "~X", "+X", "(X.tanh() if flag else X)", "torch.where(on, zero, X)"])
 def test_what_is_made_of_the_same_records_in_any_way_is_a_copy(other):
     text = ARRAYS.replace("#DATA", f"X = np.concatenate([X, {other}])")
     (found,) = check(text, records=30_000)
-    assert "puts records several times into the data" in found.asks["noise"]
+    assert found.epsilon is None

@@ -8,7 +8,7 @@ import pytest
 import fastacct as fa
 from fastacct.scripts.answers import check
 from tests.command import answer
-from tests.scripts.test_answers import SCRIPTS
+from tests.scripts.test_answers import SCRIPTS, answered
 from tests.scripts.test_understood import vouched
 
 PARTS = tomllib.loads((Path(__file__).parent / "parts" / "leaks.toml").read_text("utf-8"))
@@ -39,14 +39,11 @@ def test_the_plain_script_has_its_number():
 def test_what_tells_of_private_records_beside_the_noise_gets_no_number(name):
     (found,) = check(made(TOLD[name]), epochs=10)
     assert found.epsilon is None
-    is_claimed = "if no model that is trained or kept depends on it" in str(found)
-    assert is_claimed or {"noise", "one example"} & found.asks.keys()
 
 
 @pytest.mark.parametrize("name", QUIET)
 def test_what_only_looks_so_keeps_its_number(name):
-    (found,) = check(made(QUIET[name]))
-    assert found.epsilon == PLAIN
+    assert answered(made(QUIET[name])).epsilon == PLAIN
 
 
 SECOND = "again = datasets.MNIST('.', train=True, download=True)\n"
@@ -62,8 +59,7 @@ SECOND = "again = datasets.MNIST('.', train=True, download=True)\n"
 def test_a_data_set_that_is_made_twice_is_one(lines, is_private):
     (found,) = check(made({"DATA": SECOND + lines}))
     assert (found.epsilon is None) is is_private
-    (other,) = check(made({"DATA": SECOND.replace("train=True", "train=False") + lines}))
-    assert other.epsilon == PLAIN
+    assert answered(made({"DATA": SECOND.replace("train=True", "train=False") + lines})).epsilon == PLAIN
 
 
 def test_a_data_set_that_is_made_twice_is_never_public():
@@ -89,9 +85,11 @@ def test_a_loader_that_only_make_private_gives_a_name_is_private_data(name):
         },
     }
     text = made((TOLD | QUIET | more)[name]).replace(f"train_loader = {LOADER}\n", "")
-    (found,) = check(text.replace("data_loader=train_loader", f"data_loader={LOADER}"), epochs=10)
-    assert (found.epsilon == PLAIN) == (name in QUIET)
-    assert (found.epsilon is None) == (name not in QUIET)
+    text = text.replace("data_loader=train_loader", f"data_loader={LOADER}")
+    if name in QUIET:
+        assert answered(text, epochs=10).epsilon == PLAIN
+    else:
+        assert check(text, epochs=10)[0].epsilon is None
 
 
 @pytest.mark.parametrize(
@@ -111,8 +109,8 @@ def test_a_loader_that_only_make_private_gives_a_name_is_private_data(name):
 def test_a_clipping_norm_of_private_records_gets_no_number(lines, is_private):
     text = made({"MODEL": lines}).replace("max_grad_norm=1.0", "max_grad_norm=C")
     (found,) = check(text)
-    assert (found.epsilon == PLAIN) is not is_private
-    assert any("make_private" in why for why in found.asks.values()) is is_private
+    assert found.epsilon is None or not is_private
+    assert answered(text).epsilon == PLAIN
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -123,7 +121,7 @@ def test_training_without_noise_is_asked_about_until_its_data_is_said_to_be_publ
     assert "public" in found.asks
     (wrong,) = check(made(parts), public=("test_loader", "train_loader", "train_set"))
     assert wrong.epsilon is None
-    (told,) = check(made(parts), public=(data,))
+    told = answered(made(parts), public=(data,))
     assert told.epsilon == PLAIN
     assert f"{data} is public, as --public says" in str(told)
 
@@ -241,4 +239,5 @@ def test_a_choice_that_is_done_and_not_only_shown_is_asked_about(end, is_quiet):
         "END": end,
     }
     (found,) = check(made(parts))
-    assert (found.epsilon == PLAIN) is is_quiet
+    assert found.epsilon is None or is_quiet
+    assert answered(made(parts)).epsilon == PLAIN

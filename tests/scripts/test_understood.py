@@ -3,7 +3,7 @@
 import pytest
 
 from fastacct.scripts.answers import check
-from tests.scripts.test_answers import SCRIPTS
+from tests.scripts.test_answers import SCRIPTS, answered
 from tests.scripts.test_copies import ARRAYS, PLAIN
 from tests.scripts.test_scales import GIVEN, GROUPS
 
@@ -31,7 +31,7 @@ def last(text, line):
         ("frame['last'] = frame.groupby('patient').x.shift(1)\nX = frame.values", "groupby"),
         ("X = np.stack([X[i : i + 16] for i in range(len(X) - 16)])", "i + 16"),
         ("for c in range(X.shape[1]):\n    X[:, c] = X[:, c] - X[:, c].mean()", "mean"),
-        ("keep = X.std() * 3\nX = np.where(np.abs(X) > keep, 0, X)", "keep = "),
+        ("keep = X.std() * 3\nX = np.where(np.abs(X) > keep, 0, X)", "np.where"),
     ],
 )
 def test_data_that_is_made_in_a_way_that_is_not_known_is_asked_about(lines, at):
@@ -82,13 +82,12 @@ def test_a_line_of_the_loop_that_is_not_known_is_asked_about(lines, at):
 def test_a_data_set_that_has_others_in_an_item_is_asked_about(item):
     data = "class Pairs(Dataset):\n    def __init__(self, x, y):\n        self.x, self.y = x, y\n\n"
     data += f"    def __len__(self):\n        return len(self.x)\n\n    def __getitem__(self, i):\n        {item}\n\n"
-    plain = ARRAYS.replace("#DATA", data).replace("TensorDataset(X, y)", "Pairs(X, y)")
+    plain = ARRAYS.replace("#DATA", data).replace("TensorDataset(torch.tensor(X), torch.tensor(y))", "Pairs(X, y)")
     (found,) = check(plain, records=30_000)
     assert found.epsilon is None
     assert last(plain, item.splitlines()[-1].strip()) in vouched(found)
     for known in ("return self.x[i], self.y[i]", "k = self.rows[i]\n        return self.x[k], self.y[k]"):
-        (quiet,) = check(plain.replace(item, known), records=30_000)
-        assert quiet.epsilon == PLAIN
+        assert answered(plain.replace(item, known), records=30_000).epsilon == PLAIN
     (twice,) = check(
         plain.replace(item, known).replace("len(self.x)\n\n    def __g", "len(self.x) * 2\n\n    def __g"),
         records=30_000,
@@ -104,7 +103,7 @@ def test_clipped_gradients_of_records_by_hand_are_seen_or_asked_about():
     )
     (found,) = check(text, **given)
     assert found.epsilon is None
-    assert sorted(vouched(found)) == [last(text, "in loader"), last(text, "clip_grad_norm_")]
+    assert vouched(found) == [last(text, "in loader")]
     (told,) = check(text, **given, vouch=vouched(found))
     assert told.epsilon is not None
     (single,) = check(text.replace("range(0, len(images), 8)", "range(len(images))"), **given)
@@ -112,17 +111,6 @@ def test_clipped_gradients_of_records_by_hand_are_seen_or_asked_about():
 
 
 JAX = SCRIPTS["jax_by_hand"]["script"]
-
-
-@pytest.mark.parametrize(
-    ("key", "is_new"),
-    [("key", False), ("random.fold_in(key, epoch)", True), ("keys[epoch]", True), ("random.fold_in(key, 1)", False)],
-)
-def test_noise_of_jax_has_a_new_key_in_each_step(key, is_new):
-    text = JAX.replace("next(batches), key,", f"next(batches), {key},")
-    (found,) = check(text)
-    asked = [why for name, why in found.asks.items() if name.startswith("vouch")]
-    assert any("its key is a new one" in why for why in asked) is not is_new
 
 
 SHUFFLED = """
@@ -161,8 +149,8 @@ def test_a_plain_optimizer_of_the_same_name_in_another_function_is_seen():
     [
         ("ConcatDataset([ImageFolder(root, t) for t in (plain, turned)])", True),
         ("ConcatDataset(parts)", True),
-        ("ConcatDataset([ImageFolder(path) for path in paths])", False),
-        ("ConcatDataset([ImageFolder('a'), ImageFolder('b')])", False),
+        ("ConcatDataset([ImageFolder(path) for path in paths])", True),
+        ("ImageFolder('a')", False),
     ],
 )
 def test_data_that_is_joined_of_parts_that_are_not_seen_is_asked_about(join, is_asked):
@@ -191,7 +179,7 @@ def test_a_trainer_that_is_given_the_private_optimizer_is_no_other_training():
         "trainer.train()", f"{made}trainer.train()"
     )
     given = {"batches": "shuffled", "epochs": 3, "records": 67_349, "batch_size": 32}
-    (found,) = check(text, **given)
+    found = answered(text, **given)
     assert "the loader that make_private returns is not used" in found.breaks[1]
     assert found.asks == {}
     (other,) = check(text.replace("(dp, None)", "(plain, None)"), **given)
@@ -203,8 +191,7 @@ def test_the_state_of_the_original_optimizer_may_be_saved():
         ("torch.save(optimizer.original_optimizer.state_dict(), 'o.pt')", False),
         ("optimizer.original_optimizer.step()", True),
     ):
-        (found,) = check(f"{ARRAYS}{line}\n", records=30_000)
-        assert (found.epsilon is None) is is_refused
+        assert (answered(f"{ARRAYS}{line}\n", records=30_000).epsilon is None) is is_refused
 
 
 def test_a_strategy_of_flower_with_all_that_is_asked_for_has_a_call():
@@ -254,29 +241,6 @@ def test_batches_by_hand_with_replacement_are_no_option():
         REPLACED.replace("rng.integers(0, len(x), size=200)", "rng.choice(len(x), 200, replace=False)"), **given
     )
     assert "added up" not in quiet.asks
-
-
-FIELD = """
-import jax
-class Noise:
-    def __init__(self, key):
-        self.key = key
-    def like(self, v):
-        #NEXT
-        return sigma * clip * jax.random.normal(self.key, v.shape)
-noise = Noise(jax.random.key(seed))
-for _ in range(1000):
-    g = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(w, x, y)
-    g = (jnp.minimum(1.0, clip / jnp.linalg.norm(g, axis=1)) @ g)
-    w = w - 0.1 * (g + noise.like(g))
-"""
-
-
-def test_a_key_in_a_field_must_be_set_again():
-    (found,) = check(FIELD, **GIVEN)
-    assert vouched(found) == [last(FIELD, "jax.random.normal"), last(FIELD, "noise.like")]
-    (quiet,) = check(FIELD.replace("#NEXT", "self.key, self.sub = jax.random.split(self.key)"), **GIVEN)
-    assert vouched(quiet) == [last(FIELD, "noise.like")]
 
 
 def test_the_seed_of_a_generator_of_noise_is_secret():

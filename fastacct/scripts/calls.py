@@ -1,0 +1,335 @@
+"""Calls of a training that are plain, and what they make of records, of figures and of models."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Final
+
+from fastacct.scripts.kinds import (
+    ASIDE,
+    EACH_LOSS,
+    FIGURE,
+    KNOWN,
+    LIBRARY,
+    LOSS,
+    LOSSES,
+    MODEL,
+    NONE,
+    RECORD,
+    SHOWN,
+    TOLD,
+    WORDS,
+    Kinds,
+    Names,
+)
+from fastacct.scripts.tree import UnclearError, last_name, walk
+
+_MEANT: Final = ("mean", "sum", "reduce_mean", "reduce_sum", "nanmean")
+_READS: Final = re.compile(r"^load|^read|^memmap$|genfromtxt|loadtxt|Dataset$|MNIST|CIFAR|SVHN|ImageFolder")
+_TABLES: Final = re.compile(
+    r"^(?:pandas|polars)\.read_|^numpy\.(?:load|genfromtxt|loadtxt|memmap)$|^torchvision\.datasets\.|^datasets\.load_dataset$"
+)
+_NORMED: Final = re.compile(
+    r"^(?:wide_)?(?:resn[e]xt|resnet|mobilenet|densenet|efficientnet|regnet|inception|shufflenet|googlenet|mnasnet"
+    r"|vgg\d+_bn)|create_model .*(?:resn|mobilenet|densenet|efficientnet|regnet|inception)",
+    re.I,
+)
+"""Models that normalise by batches."""
+_LOCAL: Final = re.compile(r"^[./~]|checkpoint|ckpt|\.(?:pt|pth|bin|h5|safetensors)$")
+_SHOWS: Final = re.compile(r"^(?:wandb|mlflow|logging|matplotlib|seaborn|rich)\b")
+
+
+class Calls(Names):
+    """Calls with the kinds of their values."""
+
+    def _call(self, call: ast.Call) -> Kinds:
+        name, whole = last_name(call.func), self.script.qualified(call.func)
+        given = [one.value if isinstance(one, ast.Starred) else one for one in call.args]
+        kinds = [*map(self.of, given), *(self.of(one.value) for one in call.keywords)]
+        within = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
+        of = self.of(within) if within is not None else NONE
+        every = NONE.union(of, *kinds)
+        if not isinstance(call.func, ast.Name | ast.Attribute):
+            self.of(call.func)
+        self._local(call, name)
+        if name in WORDS["maps"] or any(one.arg in WORDS["mapping"] for one in call.keywords):
+            self._mapped(call)
+        if not whole and name in self.classes:
+            for one in (each for each in self.classes[name].body if getattr(each, "name", "") == "__init__"):
+                for parameter, value in self.flow.passed(one, call):
+                    self.add((one, getattr(parameter, "arg", "")), self.of(value) & (RECORD | TOLD))
+        if self._is_here(call, name, whole):
+            return self._followed(call, name, given)
+        called = call.func if isinstance(call.func, ast.Name) or last_name(within or call) == "self" else None
+        if called is not None and not whole and (self.of(called) & MODEL or name == "self") and RECORD & every:
+            if every & TOLD:
+                self.ask(call)
+            return RECORD
+        if not every and _READS.search(name):
+            owner = self.script.owner(call)
+            is_data = owner is not None and any(getattr(one, "name", "") == "__getitem__" for one in owner.body)
+            is_aside = re.search("train=False|test|valid", ast.unparse(call)) is not None
+            return RECORD if is_data or (_TABLES.search(whole) and not is_aside) else NONE
+        if not every:
+            return MODEL if whole.startswith("torch.optim.") else NONE
+        if name in WORDS["sizes"]:
+            return NONE
+        if name.endswith("_") and isinstance(within, ast.Name | ast.Attribute) and NONE.union(*kinds):
+            self.add(self.key(within), NONE.union(*kinds))
+            if not isinstance(within, ast.Name):
+                self.ask(call)
+            return of | NONE.union(*kinds)
+        if name in ("backward", "manual_backward"):
+            if every & (SHOWN | RECORD) or (NONE.union(*kinds) and of & FIGURE):
+                self.ask(call)
+            return NONE
+        if name in WORDS["learns"] and RECORD & NONE.union(*kinds):
+            self.ask(call)
+        if name == "watch" or (name[:1].isupper() and every & TOLD):
+            self.ask(call)
+        if name == "log" and of & TOLD:
+            return SHOWN
+        is_list = name in ("append", "extend", "add", "update")
+        if (name in WORDS["shows"] and not (is_list and whole)) or _SHOWS.match(whole):
+            return self._shown(call, name, of, kinds)
+        if every & MODEL:
+            return self._of_model(call, name, whole, of, NONE.union(*kinds))
+        if every & RECORD:
+            return self._of_records(call, name, whole, of, every)
+        if whole.startswith(("subprocess.", "shutil.", "os.")) or name.startswith("load"):
+            self.ask(call)
+        if whole in ("torch.save", "numpy.save", "numpy.savez", "pickle.dump") and every & SHOWN:
+            self.ask(call)
+        return SHOWN if name not in WORDS["same"] else every  # of figures
+
+    def _local(self, call: ast.Call, name: str) -> None:
+        """Weights of a file, that a run before may have found of the same records."""
+        texts = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        if any(one.arg in WORDS["odd"] or "plateau" in ast.unparse(one.value).lower() for one in call.keywords):
+            self.ask(call)
+        words = {one.arg: one.value for one in call.keywords}
+        made = f"{name} {texts[0] if name == 'create_model' and texts else ''}"
+        is_normed = re.search("[bB]atch_?[nN]orm", name) or (_NORMED.search(made) and "norm_layer" not in words)
+        if name in WORDS["sets"] or (is_normed and "ModuleValidator.fix(" not in self.script.text):
+            self.ask(call)
+        if any(one in words and self.of(words[one]) & RECORD for one in WORDS["aside"]):
+            self.ask(call)
+        watched = words.get("monitor") or next(iter(call.args if name == "EarlyStopping" else ()), None)
+        if watched is not None and not ASIDE.search(ast.unparse(watched)):
+            self.ask(call)
+        hooks = words.get("callbacks")
+        for one in hooks.elts if isinstance(hooks, ast.List | ast.Tuple) else [hooks] if hooks is not None else []:
+            made = last_name(one.func) if isinstance(one, ast.Call) else last_name(one)
+            if made not in WORDS["callbacks"] and made not in self.classes and not isinstance(one, ast.Name):
+                self.ask(call)
+        if name == "TensorBoard" and {one.arg for one in call.keywords} - {"log_dir"}:
+            self.ask(call)
+        if name == "from_pretrained" and any(map(_LOCAL.search, texts)):
+            self.ask(call)
+
+    def _is_here(self, call: ast.Call, name: str, whole: str) -> bool:
+        if whole or name not in self.functions:
+            return False
+        return not isinstance(call.func, ast.Attribute) or self.script.owner(self.functions[name][0]) is not None
+
+    def _followed(self, call: ast.Call, name: str, given: list[ast.expr]) -> Kinds:
+        """A function of the file: what it is given, and what it returns."""
+        found = NONE
+        for function in self.functions[name]:
+            for parameter, value in self.flow.passed(function, call):
+                key = function, getattr(parameter, "arg", "")
+                self.add(key, self.of(value))
+                self.tags[key] = self.tags.get(key, NONE) | self.tag(value)
+            found |= self.kinds.get(("returned", function), NONE)
+        return found
+
+    def _mapped(self, call: ast.Call) -> None:
+        """A function that a data set is mapped with is given records."""
+        words = {one.value: one.arg or "" for one in call.keywords}
+        for one in (*call.args, *words):
+            whole = words.get(one, "")
+            is_given = whole in ("collate_fn", "data_collator") and isinstance(one, ast.Name | ast.Attribute)
+            if is_given and last_name(one) not in self.functions and not self._is_of_library(one):
+                self.ask(call)
+            taken: list[ast.arg] = []
+            if isinstance(one, ast.Lambda):
+                taken, scope = one.args.args, one
+                for each in taken:
+                    self.add((scope, each.arg), RECORD)
+                self.of(one.body)
+            for function in self.functions.get(last_name(one), ()) if isinstance(one, ast.Name) else ():
+                if whole in ("collate_fn", "data_collator") and not self._is_collated(function):
+                    self.ask(call)
+                free = len(function.args.args) - len(function.args.defaults)
+                for each in function.args.args[: max(1, free)]:
+                    self.add((function, each.arg), RECORD)
+                if self.kinds.get(("returned", function), NONE) & TOLD and not whole.endswith("func"):
+                    self.ask(call)
+
+    def _is_of_library(self, node: ast.expr) -> bool:
+        return LIBRARY.match(self.script.qualified(node)) is not None or self.tag(node) == KNOWN
+
+    def _is_collated(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether the examples that a function puts into a batch are gone through one by one, or all given on."""
+        name = function.args.args[0].arg if function.args.args else ""
+        for use in (one for one in walk(function) if isinstance(one, ast.Name) and one.id == name):
+            above = self.script.parent[use]
+            if isinstance(above, ast.comprehension) and above.iter is use:
+                ok = len(getattr(self.script.parent[above], "generators", ())) == 1
+            elif isinstance(above, ast.Starred):
+                outer = self.script.parent[above]
+                ok = isinstance(outer, ast.Call) and last_name(outer.func) == "zip"
+            else:
+                ok = isinstance(above, ast.Call) and use in above.args
+                name_of = last_name(above.func) if isinstance(above, ast.Call) else ""
+                ok = ok and name_of not in ("chain", "append", "extend", "cat", "concatenate", "repeat")
+            if not ok:
+                return False
+        return True
+
+    def _shown(self, call: ast.Call, name: str, of: Kinds, kinds: list[Kinds]) -> Kinds:
+        """What is printed, logged, or put into a list."""
+        given = NONE.union(*kinds)
+        if name in ("append", "extend", "add", "update") and isinstance(call.func, ast.Attribute):
+            if isinstance(call.func.value, ast.Name | ast.Attribute):
+                self.add(self.key(call.func.value), given)
+            return NONE
+        if given & RECORD:
+            self.ask(call)
+        return NONE
+
+    def _of_model(self, call: ast.Call, name: str, whole: str, of: Kinds, given: Kinds) -> Kinds:
+        """What is done with a model: it is called, it is moved to a device, or given to a library that is known."""
+        within = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if of & MODEL:
+            if name == "compile":
+                self._compiled(call)
+            is_state = name == "load_state_dict" and within is not None and "opt" in last_name(within).lower()
+            if is_state or (given & TOLD and name not in WORDS["told"] | WORDS["shows"]):
+                self.ask(call)
+            if name in WORDS["methods"] or re.match(r"get_\w*epsilon", name):
+                return MODEL if not given & RECORD or name in ("fit",) else RECORD
+            if name in WORDS["asked"] or given & TOLD:
+                self.ask(call)
+            if given & RECORD:
+                return RECORD
+            self.ask(call)
+            return MODEL
+        if given & TOLD and name not in WORDS["both"]:
+            self.ask(call)
+        is_both = bool(given & MODEL and given & RECORD) and name[:1].islower()
+        is_both = is_both and name not in WORDS["both"] and not name.startswith("make_private")
+        if is_both:
+            self.ask(call)
+        is_made = isinstance(within, ast.Name) and self.tag(within) == KNOWN and name in WORDS["methods"]
+        is_library = LIBRARY.match(whole) is not None and not is_both
+        if (
+            name.startswith("make_private")
+            or is_library
+            or is_made
+            or name in WORDS["takes"]
+            or (self.tag(call) == KNOWN and not is_both)
+        ):
+            is_loader = name == "BatchMemoryManager" or (given & RECORD and not given & MODEL)
+            return RECORD if is_loader else MODEL
+        self.ask(call)
+        return given
+
+    def _compiled(self, call: ast.Call) -> None:
+        """A loss of Keras that is none of the library's own is asked about as a whole."""
+        losses = [one.value for one in call.keywords if one.arg == "loss"] + call.args[1:2]
+        for one in losses:
+            is_named = isinstance(one, ast.Constant) and isinstance(one.value, str | None)
+            if not is_named and not self.tag(one) & (LOSS | EACH_LOSS):
+                self.ask(one)
+
+    def _of_records(self, call: ast.Call, name: str, whole: str, of: Kinds, every: Kinds) -> Kinds:
+        """What is made of records."""
+        if every & TOLD:
+            self.ask(call)
+            return RECORD
+        if LOSSES.search(whole):
+            return FIGURE if self.tag(call) == LOSS else RECORD
+        if not whole and (tags := self.tag(call.func)) & (LOSS | EACH_LOSS):
+            return FIGURE if tags == LOSS else RECORD
+        axes = self._axes(call, whole)
+        if name in WORDS["reduces"]:
+            if axes is None:
+                if name == "sum" and any(isinstance(one, ast.List) for one in call.args[1:]):
+                    self.ask(call)
+                return FIGURE if name in _MEANT else RECORD | SHOWN if name in WORDS["extremes"] else SHOWN
+            return RECORD if axes and all(one not in ("0", "-4") for one in axes) else SHOWN
+        if name in WORDS["orders"]:
+            if axes is None or "0" in (axes[1:] if name == "permute" else axes):
+                self.ask(call)
+            return RECORD
+        if name in ("view", "reshape") and call.args:
+            first = call.args[0 if isinstance(call.func, ast.Attribute) and not whole else 1] if call.args else None
+            first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
+            if isinstance(first, ast.Constant):
+                self.ask(call)
+            return RECORD
+        if name in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
+            return self._joined(call, axes)
+        if name in WORDS["metrics"]:
+            return SHOWN
+        if name in ("Subset", "select") and not self._is_once(call):
+            self.ask(call)
+        if (
+            name in WORDS["each"]
+            or LIBRARY.match(whole)
+            or self._is_layer(call)
+            or (not whole and name in self.classes)
+        ):
+            return RECORD
+        self.ask(call)
+        return RECORD
+
+    def _is_once(self, call: ast.Call) -> bool:
+        """Whether indices of a part of the data are seen to come once each."""
+        given = [one.value for one in call.keywords if one.arg == "indices"] + call.args[
+            last_name(call.func) == "Subset" :
+        ]
+        try:
+            whole = [self.script.resolve(one) for one in given[:1]]
+        except UnclearError:
+            return False
+        if any(
+            isinstance(one, ast.BinOp) and isinstance(one.left, ast.List | ast.Call)
+            for each in whole
+            for one in walk(each)
+        ):
+            return False
+        return {last_name(one.func) for each in whole for one in walk(each) if isinstance(one, ast.Call)} <= WORDS[
+            "once"
+        ]
+
+    def _joined(self, call: ast.Call, axes: list[str] | None) -> Kinds:
+        """Parts that are joined: side by side, or what a list has of batches."""
+        first = call.args[0] if call.args else call
+        is_list = isinstance(first, ast.Name) and not any(
+            isinstance(one.value, ast.List | ast.Tuple) and len(one.value.elts) > 1
+            for one in self.script.lookup(first.id, first)[1]
+        )
+        is_list |= isinstance(first, ast.ListComp | ast.GeneratorExp) and len(first.generators) == 1
+        if last_name(call.func) in ("stack", "hstack") or is_list or (axes and "0" not in axes):
+            return RECORD
+        self.ask(call)
+        return RECORD
+
+    def _is_layer(self, call: ast.Call) -> bool:
+        """Whether what is called is made by a library that treats records one by one, as a layer or a tokenizer."""
+        if isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "self":
+            made = self.flow.fields.get(call.func.attr, [])
+            return bool(made) and all(self.tag(one) == KNOWN for one in made)
+        return isinstance(call.func, ast.Name) and self.tag(call.func) == KNOWN
+
+    def _axes(self, call: ast.Call, whole: str) -> list[str] | None:
+        """The axes that a call names, as they are written; None where it names none."""
+        words = [one.value for one in call.keywords if one.arg in ("dim", "axis", "dims", "start_dim")]
+        given = words or call.args[1 if whole else 0 :]
+        given = [part for one in given for part in (one.elts if isinstance(one, ast.Tuple | ast.List) else [one])]
+        given = given[1:] if last_name(call.func) == "topk" and not words else given
+        texts = [ast.unparse(one) for one in given]
+        return [one for one in texts if re.fullmatch(r"-?\d+|(?:list|tuple)\(range\(1.*", one)] or None

@@ -1,0 +1,119 @@
+"""What the names of a script are in a training: records, figures, models, losses and what libraries make.
+
+Expressions have kinds: `record` (records, and what is made of each by itself), `figure` (a mean or a sum over records),
+`shown` (what else is found of several records), `model` (a model, its optimizer, an engine). A name has all kinds of
+what is put into it anywhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from fastacct.scripts.flow import Flow
+from fastacct.scripts.found import Loop
+from fastacct.scripts.tree import Function, last_name
+
+Kinds = frozenset[str]
+NONE: Final[Kinds] = frozenset()
+RECORD, FIGURE, SHOWN, MODEL = (frozenset({one}) for one in ("record", "figure", "shown", "model"))
+LOSS, EACH_LOSS, KNOWN = (frozenset({one}) for one in ("loss", "losses", "known"))
+TOLD: Final = frozenset({"figure", "shown"})
+WORDS: Final = {
+    name: frozenset(text.split())
+    for name, text in tomllib.loads(Path(__file__).with_name("plain.toml").read_text("utf-8")).items()
+}
+LOSSES: Final = re.compile(
+    r"(?:torch\.nn\.|keras\.losses\.|optax\.).*(?:[lL]oss|[cC]ross_?[eE]ntropy|kl_div|KLDiv|Hinge|Error|Huber|Poisson)"
+)
+LIBRARY: Final = re.compile("|".join(WORDS["libraries"]))
+ASIDE: Final = re.compile(r"test|valid|\bval\b|val_|dev\b|public|eval", re.I)
+"""Words of data, and of figures of it, that is not trained on."""
+
+
+class Names:
+    """Names of a training with their kinds, and the lines that are not plain."""
+
+    def __init__(self, loop: Loop, flow: Flow) -> None:
+        self.loop, self.script, self.flow = loop, loop.script, flow
+        self.kinds: dict[object, Kinds] = {}
+        self.tags: dict[object, Kinds] = {}
+        """What is called by a name: a loss of a library, or another thing that a known library makes."""
+        self.asks: dict[ast.AST, None] = {}
+        self.is_last = False
+        self.open: set[object] = set()
+        self.functions = flow.defined
+        self.classes = {one.name: one for one in self.script.nodes if isinstance(one, ast.ClassDef)}
+
+    def of(self, node: ast.AST | None) -> Kinds:
+        """The kinds of an expression; what is not plain in it is noted."""
+        raise NotImplementedError
+
+    def add(self, key: object, kinds: Kinds) -> None:
+        """Put kinds into a name."""
+        self.kinds[key] = self.kinds.get(key, NONE) | kinds
+
+    def ask(self, node: ast.AST) -> None:
+        """Note a line that is not plain."""
+        if self.is_last:
+            self.asks.setdefault(node)
+
+    def key(self, node: ast.expr) -> object:
+        """What an expression is kept under: a name by its scope, if a parameter or a local one; a field by its own."""
+        if isinstance(node, ast.Attribute):
+            return node.attr
+        if not isinstance(node, ast.Name):
+            return None
+        scope = self.script.lookup(node.id, node)[0]
+        return (scope, node.id) if scope is not self.script.tree else node.id
+
+    def named(self, node: ast.expr) -> Kinds:
+        """The kinds of a name or a field."""
+        found = self.kinds.get(self.key(node), NONE)
+        if isinstance(node, ast.Name) and isinstance(self.key(node), tuple):
+            found |= self.kinds.get(node.id, NONE) & MODEL
+        return found
+
+    def _tag(self, target: ast.expr, tags: Kinds) -> None:
+        if tags and isinstance(target, ast.Name | ast.Attribute):
+            self.tags[self.key(target)] = self.tags.get(self.key(target), NONE) | tags
+
+    def _is_mixed(self, name: ast.Name) -> bool:
+        """Whether something else than a thing of a library is put into a name, too."""
+        if self.key(name) in self.open:
+            return False
+        self.open.add(self.key(name))
+        rows = self.script.lookup(name.id, name)[1]
+        values = [row.value for row in rows if row.kind == "value" and row.value is not None]
+        is_mixed = any(isinstance(row.node, Function) for row in rows)
+        is_mixed |= any(not isinstance(one, ast.Name) and not self.tag(one) for one in values)
+        self.open.discard(self.key(name))
+        return is_mixed
+
+    def tag(self, node: ast.expr) -> Kinds:
+        """Whether an expression is a loss, or made by a library."""
+        if isinstance(node, ast.IfExp):
+            return self.tag(node.body) & self.tag(node.orelse)
+        whole = self.script.qualified(node.func if isinstance(node, ast.Call) else node)
+        if LOSSES.search(whole):
+            said = node.keywords if isinstance(node, ast.Call) else []
+            if any(one.arg in ("weight", "pos_weight") and self.of(one.value) for one in said):
+                self.ask(node)
+            return EACH_LOSS if any("none" in ast.unparse(one.value).lower() for one in said) else LOSS
+        if isinstance(node, ast.Call):
+            is_moved = last_name(node.func) in ("to", "cuda", "cpu") and isinstance(node.func, ast.Attribute)
+            if is_moved and isinstance(node.func, ast.Attribute):
+                return self.tag(node.func.value)
+            is_class = not whole and last_name(node.func) in self.classes
+            return KNOWN if LIBRARY.match(whole) or is_class else NONE
+        if isinstance(node, ast.Lambda):
+            return NONE
+        if isinstance(node, ast.Name) and self._is_mixed(node):
+            return NONE
+        found = self.tags.get(self.key(node), NONE)
+        if isinstance(node, ast.Name) and isinstance(self.key(node), tuple):
+            found |= self.tags.get(node.id, NONE)
+        return found

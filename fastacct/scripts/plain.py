@@ -1,0 +1,392 @@
+"""Whether a private training is plain: each line that touches records, figures or the model has a form that is known.
+
+All else is asked about.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from fastacct.scripts.calls import Calls
+from fastacct.scripts.flow import Flow
+from fastacct.scripts.found import Loop
+from fastacct.scripts.kinds import ASIDE, FIGURE, LOSS, MODEL, NONE, RECORD, SHOWN, TOLD, WORDS, Kinds
+from fastacct.scripts.tree import Function, UnclearError, last_name, parts, walk
+
+CLAIM: Final = (
+    "there, too, each record is one example that is treated by itself, the private steps alone move the model, one for "
+    "a batch, and nothing that is found of records is kept, shown or decides, but the model and printed losses"
+)
+_MODULE: Final = re.compile(r"(?:^|\.)(?:Module|LightningModule|Model|Layer|PreTrainedModel)$")
+_STEPS: Final = ("training_step", "validation_step", "test_step", "predict_step")
+_MOVES_NOTHING: Final = re.compile(
+    r"sched|prof|account|meter|engine|pbar|bar$|scaler|progress|\benv\b|tracker|privacy", re.I
+)
+
+
+class Plain(Calls):
+    """The lines of a training that are not plain."""
+
+    def __init__(self, loop: Loop, flow: Flow) -> None:
+        super().__init__(loop, flow)
+        for home, name in (one for one in flow.seeds if len(one) == 2):
+            self.add(
+                (home, name) if isinstance(home, Function | ast.Lambda) else str(name).removeprefix("self."), RECORD
+            )
+        for name in flow.models:
+            self.add(name, MODEL)
+        for node in self.script.nodes:
+            if isinstance(node, Function):
+                self._begin(node)
+        before = None
+        while before != (before := [sum(map(len, one.values())) for one in (self.kinds, self.tags)]):
+            self._round()
+        self.is_last = True
+        self._round()
+        self._trained()
+        self._stepped()
+
+    def _begin(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """What a function is given that a library calls: records."""
+        owner = self.script.owner(function)
+        taken = [one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+        if owner is None:
+            return
+        whole = [self.script.qualified(one) for one in owner.bases]
+        is_forward = function.name == "forward" or (
+            function.name in ("call", "__call__") and any(map(_MODULE.search, whole))
+        )
+        if is_forward or function.name in _STEPS:
+            for one in taken[1:]:
+                if one not in ("batch_idx", "batch_index", "idx", "_", "training"):
+                    self.add((function, one), RECORD)
+        if function.name in ("__getitem__", "__iter__", "collate_fn"):
+            self.add(("returned", function), RECORD)
+
+    # -- statements --------------------------------------------------------------------------------------------------
+
+    def put(self, target: ast.expr, kinds: Kinds) -> None:
+        """Put kinds into what an assignment names."""
+        for one in parts(target):
+            if isinstance(one, ast.Starred):
+                one = one.value
+            if isinstance(one, ast.Name):
+                self.add(self.key(one), kinds)
+            elif isinstance(one, ast.Attribute):
+                self._set_field(one, kinds)
+            elif isinstance(one, ast.Subscript):
+                kinds = kinds | SHOWN if self.of(one.slice) & RECORD else kinds
+                root: ast.expr = one
+                while isinstance(root, ast.Subscript):
+                    root = root.value
+                is_set = isinstance(root, ast.Attribute) and root.attr == "environ"
+                is_plain = is_set and not re.search("WATCH|GRAD", ast.unparse(one.slice))
+                is_plain |= getattr(one.slice, "value", "") in ("lr", "weight_decay") and not kinds & TOLD
+                if (self.of(root) & MODEL or is_set) and not is_plain:
+                    self.ask(one)
+                elif isinstance(root, ast.Name | ast.Attribute):
+                    self.add(self.key(root), kinds)
+
+    def _set_field(self, target: ast.Attribute, kinds: Kinds) -> None:
+        """A field of self, or of a model: a layer, or requires_grad."""
+        if last_name(target.value) == "self":
+            self.add(target.attr, kinds)
+            owner, here = self.script.owner(target), self.script.above(target, ast.FunctionDef)
+            is_module = owner is not None and any(_MODULE.search(self.script.qualified(one)) for one in owner.bases)
+            if is_module and kinds & RECORD and getattr(here, "name", "") in ("forward", "call", *_STEPS):
+                self.ask(target)
+        elif self.of(target.value) & (MODEL | RECORD) and target.attr not in WORDS["fields"]:
+            value = getattr(self.script.statement(target), "value", None)
+            made = self.script.qualified(value.func) if isinstance(value, ast.Call) else ""
+            if not made.startswith("torch.nn."):
+                self.ask(target)
+
+    # -- statements --------------------------------------------------------------------------------------------------
+
+    def _round(self) -> None:
+        for node in self.script.nodes:
+            if isinstance(node, ast.stmt):
+                self._statement(node)
+            elif isinstance(node, ast.comprehension):
+                self.put(node.target, self._each(node.iter, node.target))
+
+    def _statement(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                self._assigned(target, node.value)
+        elif isinstance(node, ast.AugAssign):
+            self.put(node.target, self._combined(node, node.op, self.of(node.target), self.of(node.value)))
+        elif isinstance(node, ast.For):
+            self.put(node.target, self._each(node.iter, node.target))
+        elif isinstance(node, ast.With):
+            for one in node.items:
+                kinds = self.of(one.context_expr)
+                if one.optional_vars is not None:
+                    self.put(one.optional_vars, kinds)
+        elif isinstance(node, ast.If | ast.While):
+            self._branch(node)
+        elif isinstance(node, ast.Return) and node.value is not None:
+            function = self.script.above(node, ast.FunctionDef)
+            self.add(("returned", function), self.of(node.value))
+        elif isinstance(node, ast.Expr | ast.Assert):
+            self.of(node.value if isinstance(node, ast.Expr) else node.test)
+        elif isinstance(node, ast.ClassDef):
+            self._class(node)
+
+    def _assigned(self, target: ast.expr, value: ast.expr) -> None:
+        """Tuples element by element, and what make_private returns: a model, an optimizer, and records."""
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            for one, other in zip(target.elts, value.elts, strict=True):
+                self.put(one, self.of(other))
+        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Call) and self._is_private(value):
+            self.of(value)
+            for one in target.elts:
+                is_loss = len(target.elts) == 4 and one is target.elts[2]
+                self.put(one, RECORD if one is target.elts[-1] else NONE if is_loss else MODEL)
+                if is_loss:
+                    self._tag(one, LOSS)
+        else:
+            self.put(target, self.of(value))
+            self._tag(target, self.tag(value))
+
+    def _is_private(self, call: ast.Call) -> bool:
+        name = last_name(call.func)
+        return name.startswith("make_private") or name == "prepare"
+
+    def _each(self, over: ast.expr, target: ast.expr) -> Kinds:
+        """What a loop goes through gives its target; of enumerate() the number has no kind."""
+        if isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and isinstance(target, ast.Tuple):
+            self.put(target.elts[1], self._each(over.args[0], target.elts[1]))
+            return NONE
+        if isinstance(over, ast.Call) and last_name(over.func) == "items" and isinstance(target, ast.Tuple):
+            self.put(target.elts[1], self.of(over))
+            return NONE
+        if isinstance(over, ast.Call) and last_name(over.func) == "zip" and isinstance(target, ast.Tuple):
+            for one, other in zip(target.elts, over.args, strict=False):
+                self.put(one, self._each(other, one))
+            return NONE
+        return self.of(over)
+
+    def _branch(self, node: ast.If | ast.While) -> None:
+        """A branch that records decide may show figures, and no more."""
+        if self.of(node.test) & (TOLD | RECORD):
+            inside = [one for each in (*node.body, *node.orelse) for one in walk(each)]
+            for one in inside:  # what is set there tells of the records
+                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                    self.add(self.key(one), SHOWN)
+            if _is_empty(node.test) or all(self._is_harmless(one) for one in (*node.body, *node.orelse)):
+                return
+            self.ask(node.test)
+
+    def _is_harmless(self, node: ast.stmt) -> bool:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            call = node.value
+            given = NONE.union(*map(self.of, (*call.args, *(one.value for one in call.keywords))))
+            return (last_name(call.func) in WORDS["shows"] and not given & MODEL) or isinstance(
+                node.value, ast.Constant
+            )
+        if isinstance(node, ast.If):
+            return all(self._is_harmless(one) for one in (*node.body, *node.orelse))
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            is_plain = isinstance(node.value, ast.Constant | ast.Name) or not self.of(node.value)
+            return is_plain and self.of(node.value) <= TOLD and all(isinstance(one, ast.Name) for one in targets)
+        return isinstance(node, ast.Pass | ast.Raise | ast.Assert)
+
+    def _class(self, node: ast.ClassDef) -> None:
+        """A class that a library calls in the middle of a training: its methods are not followed."""
+        whole = [self.script.qualified(one) for one in node.bases]
+        if any("BatchNorm" in one for one in whole):
+            self.ask(node)
+        if any(one and not _MODULE.search(one) and not one.endswith(tuple(WORDS["bases"])) for one in whole):
+            called = [one for each in node.body if getattr(each, "name", "") != "__init__" for one in walk(each)]
+            names = {last_name(one.func) for one in called if isinstance(one, ast.Call)}
+            if names - WORDS["shows"] - {"get_epsilon", "format", "super", "round", "float", "len"}:
+                self.ask(node)
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def of(self, node: ast.AST | None) -> Kinds:
+        """The kinds of an expression; what is not plain in it is noted."""
+        if isinstance(node, ast.Lambda):
+            self.of(node.body)
+        if node is None or isinstance(node, ast.Constant | ast.Lambda):
+            return NONE
+        if isinstance(node, ast.Name):
+            return self.named(node)
+        if isinstance(node, ast.Attribute):
+            return self._field(node)
+        if isinstance(node, ast.Subscript):
+            return self._element(node)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.BinOp):
+            return self._combined(node, node.op, self.of(node.left), self.of(node.right))
+        if isinstance(node, ast.Compare):
+            found = NONE.union(*map(self.of, (node.left, *node.comparators)))
+            is_named = any(isinstance(one, ast.In | ast.NotIn | ast.Is | ast.IsNot) for one in node.ops)
+            return NONE if is_named else found & RECORD or (found & TOLD and SHOWN)
+        if isinstance(node, ast.IfExp):
+            if self.of(node.test) & (TOLD | RECORD):
+                self.ask(node)
+            return self.of(node.body) | self.of(node.orelse)
+        if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+            if any(self.of(test) & (TOLD | RECORD) for one in node.generators for test in one.ifs):
+                self.ask(node)
+            return self.of(node.elt)
+        if isinstance(node, ast.DictComp):
+            return self.of(node.value)
+        if isinstance(node, ast.Slice):
+            return NONE.union(*map(self.of, (node.lower, node.upper, node.step)))
+        return NONE.union(*(self.of(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)))
+
+    def _field(self, node: ast.Attribute) -> Kinds:
+        if not isinstance(node.value, ast.Name | ast.Attribute):
+            self.of(node.value)
+        if node.attr in WORDS["sizes"] or self.script.qualified(node):
+            return NONE
+        if last_name(node.value) == "self":
+            return self.kinds.get(node.attr, NONE)
+        of = self.of(node.value)
+        if node.attr == "loss" and of:
+            return FIGURE
+        if node.attr in ("logits", "last_hidden_state", "pooler_output") and of & MODEL:
+            return RECORD
+        if of & MODEL and node.attr in WORDS["inner"]:
+            self.ask(node)
+        return of
+
+    def _element(self, node: ast.Subscript) -> Kinds:
+        of, at = self.of(node.value), self.of(node.slice)
+        if isinstance(node.slice, ast.Constant) and ASIDE.search(str(node.slice.value)):
+            return NONE
+        function = self.script.above(node, ast.FunctionDef)
+        is_item = function is not None and function.name == "__getitem__" and len(function.args.args) > 1
+        is_item = is_item and isinstance(node.slice, ast.BinOp)
+        if is_item and function and function.args.args[1].arg in {last_name(one) for one in walk(node.slice)}:
+            self.ask(node)
+        if not of & RECORD:
+            return of
+        axes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        first = axes[0] if axes else node.slice
+        is_sure = isinstance(first, ast.Constant | ast.Slice | ast.UnaryOp) and not at
+        if isinstance(first, ast.Slice):
+            inside = [one for one in walk(first) if isinstance(one, ast.Name)]
+            rows = [row.node for one in inside for row in self.script.lookup(one.id, one)[1]]
+            is_sure &= not any(isinstance(self.script.parent[one], ast.For | ast.comprehension) for one in rows)
+        is_sure |= isinstance(first, ast.List) and all(isinstance(one, ast.Constant) for one in first.elts)
+        if not is_sure and not self._is_place(first):
+            self.ask(node)
+        return of
+
+    def _is_place(self, node: ast.expr) -> bool:
+        """Whether an index is that of a data set's item, a part of an epoch's order, or the name of a column."""
+        function = self.script.above(node, ast.FunctionDef)
+        is_item = function is not None and function.name == "__getitem__" and len(function.args.args) > 1
+        if is_item and function is not None and ast.unparse(node) == function.args.args[1].arg:
+            return True
+        if isinstance(node, ast.Name) and not self.of(node):
+            try:
+                made = self.script.resolve(node)
+            except UnclearError:
+                over = [self.script.parent[one.node] for one in self.script.lookup(node.id, node)[1]]
+                return bool(over) and all(isinstance(one, ast.For | ast.comprehension) for one in over)
+            elts = made.elts if isinstance(made, ast.List | ast.Tuple) else [made]
+            is_inside = self.script.above(node, ast.For) is not None
+            return all(isinstance(one, ast.Constant) for one in elts) or (
+                not is_inside
+                and last_name(getattr(made, "func", made))
+                in (
+                    "randperm",
+                    "permutation",
+                )
+            )
+        return False
+
+    def _is_set(self, node: ast.expr) -> bool:
+        """Whether a name is that of a data set of a library, which is joined by +."""
+        rows = self.script.lookup(node.id, node)[1] if isinstance(node, ast.Name) else []
+        made = [one.value.func for one in rows if isinstance(one.value, ast.Call)]
+        return any("dataset" in self.script.qualified(one).lower() for one in made)
+
+    def _combined(self, node: ast.AST, op: ast.operator, left: Kinds, right: Kinds) -> Kinds:
+        """Records with records, one by one; figures added up, or times a number."""
+        both = left | right
+        if both & MODEL and (both - MODEL or isinstance(op, ast.Mult | ast.Div | ast.Pow | ast.MatMult)):
+            self.ask(node)
+        if both & RECORD:
+            is_twice = isinstance(node, ast.BinOp) and ast.unparse(node.left) == ast.unparse(node.right)
+            is_twice |= isinstance(node, ast.BinOp) and self._is_set(node.left) and self._is_set(node.right)
+            if both & TOLD or is_twice or (isinstance(op, ast.MatMult) and left & right & RECORD):
+                self.ask(node)
+            return RECORD
+        if not both & TOLD:
+            return both
+        is_linear = isinstance(op, ast.Add | ast.Sub) or (isinstance(op, ast.Mult) and not (left and right))
+        is_linear |= isinstance(op, ast.Div) and not right
+        return FIGURE if is_linear and both <= FIGURE else SHOWN
+
+    # -- the loop ----------------------------------------------------------------------------------------------------
+
+    def _trained(self) -> None:
+        """A loop that takes private steps: one backward() for a batch, of which nothing is kept."""
+        for body in (one for one in (self.loop.body, *self.loop.more) if one is not None):
+            inside = [one for one in walk(body) if isinstance(one, ast.Call)]
+            back = [one for one in inside if last_name(one.func) in ("backward", "manual_backward")]
+            for one in back:
+                outer = self.script.above(self.script.parent[one], ast.For)
+                if one is not back[0] or (
+                    outer is not body and outer is not None and body in self.script.around(outer)
+                ):
+                    self.ask(one)
+            for test in (one for one in walk(body) if isinstance(one, ast.If)):
+                for put in (each for each in walk(test) if isinstance(each, ast.Assign)):
+                    if isinstance(put.value, ast.Name | ast.Tuple) and self.of(put.value) & RECORD:
+                        self.ask(put)  # a batch that later rounds use
+            for one in inside:
+                if last_name(one.func) in ("append", "extend", "add") and any(
+                    self.of(each) & RECORD for each in one.args
+                ):
+                    self.ask(one)
+
+    def _stepped(self) -> None:
+        """Steps of which it is not seen that they have noise, or move nothing."""
+        for one in self.script.attributes["step"] if self.loop.framework in ("opacus", "private_transformers") else ():
+            call, name = self.script.parent[one], last_name(one.value)
+            if isinstance(call, ast.Call) and call.func is one and call not in self.loop.steps:
+                try:
+                    made = self.script.resolve(one.value)
+                except UnclearError:
+                    made = one.value
+                whole = self.script.qualified(made.func) if isinstance(made, ast.Call) else ""
+                is_known = (
+                    _MOVES_NOTHING.search(name) or ".lr_scheduler." in whole or self.loop.own or not self.loop.steps
+                )
+                if not is_known and call not in self.loop.earlier:
+                    self.ask(one)
+
+
+def _is_empty(test: ast.expr) -> bool:
+    """Whether a condition is that a batch has no records."""
+    return (
+        re.fullmatch(
+            r"(?:not )?len\([\w\[\]]+\)(?: [<>=!]=? [01])?|\w+\.(?:numel\(\)|shape\[0\]|size\(0\)) == 0",
+            ast.unparse(test),
+        )
+        is not None
+    )
+
+
+def is_of_jax(loop: Loop) -> bool:
+    """Whether a loop of the script goes through batches that JAX Privacy draws."""
+    return loop.framework == "jax_privacy" and last_name(getattr(loop.node, "func", loop.node)) != "DPKerasConfig"
+
+
+def odd(loop: Loop, flow: Flow) -> Iterator[tuple[ast.AST, str]]:
+    """Lines of a training that are not plain; of a loop by hand, which is asked about as a whole, none."""
+    if loop.framework not in ("by hand", "flower") and not is_of_jax(loop):
+        yield from ((node, CLAIM) for node in Plain(loop, flow).asks)
