@@ -64,6 +64,7 @@ trainer.train()
 """
 GIVEN = {"records": 25_000, "delta": 1e-5}
 AGAIN = "class Save(transformers.TrainerCallback):\n    def on_step_end(self, args, state, control, **kw): "
+MADE = "trainer = transformers.Trainer(model, args, train_dataset=train,"
 ODD = [
     *((OPACUS, f"#{place}", line) for place, line in (
         ("DATA", "train.transform = transforms.Normalize((train.data.float().mean(),), (0.3,))"),
@@ -105,6 +106,7 @@ ODD = [
     (HUGGING_FACE, 'from_pretrained("distilbert-base-uncased"))\nadam', 'from_pretrained("out/checkpoint-500"))\nadam'),
     (HUGGING_FACE, "num_train_epochs=3", "num_train_epochs=3, lr_scheduler_type='reduce_lr_on_plateau'"),
     (HUGGING_FACE, "train_dataset=train,", "train_dataset=train, eval_dataset=train,"),
+    (HUGGING_FACE, MADE, f"{AGAIN}torch.save(next(iter(kw['train_dataloader'])), 'b.pt')\n{MADE} callbacks=[Save()],"),
     (HUGGING_FACE, "train_dataset=train,", "train_dataset=train, data_collator=other.pack,"),
 ]  # fmt: skip
 
