@@ -267,6 +267,7 @@ def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.int
     before = out.take(at)
     if said.name == "contour" or not cell.is_bound:
         lower, upper = meet(np.maximum(before.lower, said.lower), said.upper, before.upper)
+        lower = np.maximum(lower, BOTTOM[WHAT[quantity]])
     else:
         lower, upper = np.full(at.size, BOTTOM[WHAT[quantity]]), np.minimum(said.upper, before.upper)
     status = status_of_answer(quantity, lower, upper)
