@@ -63,6 +63,7 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     nearly = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)  # the lower end is far below the upper one
     known = exact(part, ask) if whole.has_alternatives else by_cells(whole, ask, nearly)
     lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(known.lower), np.ravel(bounds.upper)))
+    lower = np.maximum(lower, BOTTOM[WHAT[ask.quantity]])
     return Bounds(lower, upper, status_of_answer(ask.quantity, lower, upper))
 
 
@@ -95,6 +96,7 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
         asked = ask._replace(target=np.array(target), shape=())
         _tell_apart(jobs, asked, lower[:, i], upper[:, i], is_final[:, i], is_lower=is_lower)
     low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
+    low = np.maximum(low, BOTTOM[WHAT[ask.quantity]])
     return Bounds(low, high, status_of_answer(ask.quantity, low, high))
 
 
