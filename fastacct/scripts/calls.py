@@ -6,6 +6,7 @@ import ast
 import re
 from typing import Final
 
+from fastacct.scripts.apart import Apart
 from fastacct.scripts.kinds import (
     ASIDE,
     EACH_LOSS,
@@ -19,9 +20,9 @@ from fastacct.scripts.kinds import (
     RECORD,
     SHOWN,
     TOLD,
+    WATCHED,
     WORDS,
     Kinds,
-    Names,
 )
 from fastacct.scripts.tree import UnclearError, last_name, walk
 
@@ -32,27 +33,40 @@ _TABLES: Final = re.compile(
 )
 _NORMED: Final = re.compile(
     r"^(?:wide_)?(?:resn[e]xt|resnet|mobilenet|densenet|efficientnet|regnet|inception|shufflenet|googlenet|mnasnet"
-    r"|vgg\d+_bn)|create_model .*(?:resn|mobilenet|densenet|efficientnet|regnet|inception)",
+    r"|vgg\d+_bn)|keras\.applications\.(?!VGG)|create_model .*(?:resn|mobilenet|densenet|efficientnet|regnet|inception)",
     re.I,
 )
 """Models that normalise by batches."""
 _LOCAL: Final = re.compile(r"^[./~]|checkpoint|ckpt|\.(?:pt|pth|bin|h5|safetensors)$")
+_PUTS: Final = ("append", "extend", "add", "update", "appendleft", "extendleft", "insert", "put", "push")
+_COUNTS: Final = re.compile(r"^(?:torch|numpy|math|tensorflow|jax)\.")
+_SEEDS: Final = ("seed_everything", "manual_seed", "manual_seed_all", "set_seed", "seed", "set_random_seed")
+_MODE: Final = re.compile("True|False|mode|train|is_", re.I)
+_HOOK: Final = re.compile(r"on_\w+|\w+_step|forward|call|__getitem__|__call__|closure")
 _SHOWS: Final = re.compile(r"^(?:wandb|mlflow|logging|matplotlib|seaborn|rich)\b")
 
 
-class Calls(Names):
+class Calls(Apart):
     """Calls with the kinds of their values."""
 
     def _call(self, call: ast.Call) -> Kinds:
         name, whole = last_name(call.func), self.script.qualified(call.func)
         given = [one.value if isinstance(one, ast.Starred) else one for one in call.args]
-        kinds = [*map(self.of, given), *(self.of(one.value) for one in call.keywords)]
+        kinds = [
+            *map(self.of, given),
+            *(self.of(one.value) for one in call.keywords if one.arg not in WORDS["mapping"]),
+        ]
         within = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
         of = self.of(within) if within is not None else NONE
-        every = NONE.union(of, *kinds)
+        by_name = self.named(call.func) & TOLD if isinstance(call.func, ast.Name) and not whole else NONE
+        every = NONE.union(of, by_name, *kinds)
         if not isinstance(call.func, ast.Name | ast.Attribute):
             self.of(call.func)
-        self._local(call, name)
+        self._local(call, name, whole)
+        if name in ("dump", "savez", "savetxt", "to_csv", "to_json"):
+            self.add("a file", every & TOLD)
+        if name in ("load", "loads", "loadtxt", "read_csv", "read_json") and (kept := self.kinds.get("a file", NONE)):
+            return kept | SHOWN
         if name in WORDS["maps"] or any(one.arg in WORDS["mapping"] for one in call.keywords):
             self._mapped(call)
         if not whole and name in self.classes:
@@ -86,12 +100,13 @@ class Calls(Names):
             return NONE
         if name in WORDS["learns"] and RECORD & NONE.union(*kinds):
             self.ask(call)
-        if name == "watch" or (name[:1].isupper() and every & TOLD):
+        if name in ("watch", "setattr") or (name[:1].isupper() and every & TOLD):
             self.ask(call)
-        if name == "log" and of & TOLD:
+        is_figure = name == "log" and (of & TOLD or _COUNTS.match(whole))
+        if is_figure and not every & RECORD:
             return SHOWN
-        is_list = name in ("append", "extend", "add", "update")
-        if (name in WORDS["shows"] and not (is_list and whole)) or _SHOWS.match(whole):
+        is_list = name in _PUTS
+        if (name in WORDS["shows"] and not (is_list and whole) and not is_figure) or _SHOWS.match(whole):
             return self._shown(call, name, of, kinds)
         if every & MODEL:
             return self._of_model(call, name, whole, of, NONE.union(*kinds))
@@ -101,16 +116,37 @@ class Calls(Names):
             self.ask(call)
         if whole in ("torch.save", "numpy.save", "numpy.savez", "pickle.dump") and every & SHOWN:
             self.ask(call)
+        if within is not None:
+            self.add(self.key(self.root(within)), NONE.union(*kinds))
         return SHOWN if name not in WORDS["same"] else every  # of figures
 
-    def _local(self, call: ast.Call, name: str) -> None:
-        """Weights of a file, that a run before may have found of the same records."""
+    def _local(self, call: ast.Call, name: str, whole: str) -> None:
+        """What is asked of a call whatever it is given: weights of a file, layers and axes that are not known."""
+        if (WATCHED.match(whole) and not LIBRARY.match(whole)) or not self.has_own_axis(call, whole):
+            self.ask(call)
+        if re.search(r"^keras\.callbacks|\.callbacks\.", whole) and name not in WORDS["callbacks"]:
+            self.ask(call)
+        if name in ("ModelCheckpoint", "EarlyStopping") and len(call.args) > 1:
+            self.ask(call)
+        if name == "fit" and any(self.of(one) & RECORD for one in call.args[2:]):
+            self.ask(call)
+        is_learned = name.lower() in ("train", "from_files") and re.match(
+            "sentencepiece|fasttext|gensim|tokenizers", whole
+        )
+        is_method = name == "train" and isinstance(call.func, ast.Attribute) and not whole
+        if is_learned or (is_method and any(not _MODE.search(ast.unparse(one)) for one in call.args)):
+            self.ask(call)
+        here = self.script.above(call, ast.FunctionDef)
+        if name in _SEEDS and _HOOK.match(getattr(here, "name", "")):
+            self.ask(call)
         texts = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         if any(one.arg in WORDS["odd"] or "plateau" in ast.unparse(one.value).lower() for one in call.keywords):
             self.ask(call)
         words = {one.arg: one.value for one in call.keywords}
         made = f"{name} {texts[0] if name == 'create_model' and texts else ''}"
-        is_normed = re.search("[bB]atch_?[nN]orm", name) or (_NORMED.search(made) and "norm_layer" not in words)
+        is_normed = re.search("[bB]atch_?[nN]orm", name) or (
+            _NORMED.search(whole if "keras.app" in whole else made) and "norm_layer" not in words
+        )
         if name in WORDS["sets"] or (is_normed and "ModuleValidator.fix(" not in self.script.text):
             self.ask(call)
         if any(one in words and self.of(words[one]) & RECORD for one in WORDS["aside"]):
@@ -191,9 +227,8 @@ class Calls(Names):
     def _shown(self, call: ast.Call, name: str, of: Kinds, kinds: list[Kinds]) -> Kinds:
         """What is printed, logged, or put into a list."""
         given = NONE.union(*kinds)
-        if name in ("append", "extend", "add", "update") and isinstance(call.func, ast.Attribute):
-            if isinstance(call.func.value, ast.Name | ast.Attribute):
-                self.add(self.key(call.func.value), given)
+        if name in _PUTS and isinstance(call.func, ast.Attribute):
+            self.add(self.key(self.root(call.func.value)), given)
             return NONE
         if given & RECORD:
             self.ask(call)
@@ -208,14 +243,17 @@ class Calls(Names):
             is_state = name == "load_state_dict" and within is not None and "opt" in last_name(within).lower()
             if is_state or (given & TOLD and name not in WORDS["told"] | WORDS["shows"]):
                 self.ask(call)
+            if within is not None and last_name(within) == "self" and self.is_layer(call):
+                return RECORD
+            for one in call.args:  # a function that is given each part of the model
+                for function in self.functions.get(last_name(one), ()):
+                    self.add((function, function.args.args[0].arg if function.args.args else ""), MODEL)
+            if name in ("fit", "predict") and given & RECORD and within is not None and not self._trains(within):
+                self.ask(call)
             if name in WORDS["methods"] or re.match(r"get_\w*epsilon", name):
                 return MODEL if not given & RECORD or name in ("fit",) else RECORD
-            if name in WORDS["asked"] or given & TOLD:
-                self.ask(call)
-            if given & RECORD:
-                return RECORD
             self.ask(call)
-            return MODEL
+            return RECORD if given & RECORD else MODEL
         if given & TOLD and name not in WORDS["both"]:
             self.ask(call)
         is_both = bool(given & MODEL and given & RECORD) and name[:1].islower()
@@ -236,6 +274,15 @@ class Calls(Names):
         self.ask(call)
         return given
 
+    def _trains(self, node: ast.expr) -> bool:
+        """Whether what has a method fit() is no thing of a library that learns from records without noise."""
+        try:
+            made = self.script.resolve(node)
+        except UnclearError:
+            made = node
+        whole = self.script.qualified(made.func) if isinstance(made, ast.Call) else ""
+        return not whole or LIBRARY.match(whole) is not None
+
     def _compiled(self, call: ast.Call) -> None:
         """A loss of Keras that is none of the library's own is asked about as a whole."""
         losses = [one.value for one in call.keywords if one.arg == "loss"] + call.args[1:2]
@@ -253,7 +300,7 @@ class Calls(Names):
             return FIGURE if self.tag(call) == LOSS else RECORD
         if not whole and (tags := self.tag(call.func)) & (LOSS | EACH_LOSS):
             return FIGURE if tags == LOSS else RECORD
-        axes = self._axes(call, whole)
+        axes = self.axes(call, whole)
         if name in WORDS["reduces"]:
             if axes is None:
                 if name == "sum" and any(isinstance(one, ast.List) for one in call.args[1:]):
@@ -261,75 +308,22 @@ class Calls(Names):
                 return FIGURE if name in _MEANT else RECORD | SHOWN if name in WORDS["extremes"] else SHOWN
             return RECORD if axes and all(one not in ("0", "-4") for one in axes) else SHOWN
         if name in WORDS["orders"]:
-            if axes is None or "0" in (axes[1:] if name == "permute" else axes):
+            if axes is None or "0" in (axes[1:] if name == "permute" else axes) or self.is_flat(call, axes):
                 self.ask(call)
             return RECORD
         if name in ("view", "reshape") and call.args:
-            first = call.args[0 if isinstance(call.func, ast.Attribute) and not whole else 1] if call.args else None
-            first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
-            if isinstance(first, ast.Constant):
+            if not self.is_reshaped(call.args[0 if isinstance(call.func, ast.Attribute) and not whole else 1 :]):
                 self.ask(call)
             return RECORD
-        if name in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
-            return self._joined(call, axes)
+        if name in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"):
+            return self.joined(call, axes)
+        if not self.is_one_by_one(call, name, whole):
+            self.ask(call)
         if name in WORDS["metrics"]:
             return SHOWN
-        if name in ("Subset", "select") and not self._is_once(call):
+        if name in ("Subset", "select") and not self.is_once(call):
             self.ask(call)
-        if (
-            name in WORDS["each"]
-            or LIBRARY.match(whole)
-            or self._is_layer(call)
-            or (not whole and name in self.classes)
-        ):
+        if name in WORDS["each"] or LIBRARY.match(whole) or self.is_layer(call) or (not whole and name in self.classes):
             return RECORD
         self.ask(call)
         return RECORD
-
-    def _is_once(self, call: ast.Call) -> bool:
-        """Whether indices of a part of the data are seen to come once each."""
-        given = [one.value for one in call.keywords if one.arg == "indices"] + call.args[
-            last_name(call.func) == "Subset" :
-        ]
-        try:
-            whole = [self.script.resolve(one) for one in given[:1]]
-        except UnclearError:
-            return False
-        if any(
-            isinstance(one, ast.BinOp) and isinstance(one.left, ast.List | ast.Call)
-            for each in whole
-            for one in walk(each)
-        ):
-            return False
-        return {last_name(one.func) for each in whole for one in walk(each) if isinstance(one, ast.Call)} <= WORDS[
-            "once"
-        ]
-
-    def _joined(self, call: ast.Call, axes: list[str] | None) -> Kinds:
-        """Parts that are joined: side by side, or what a list has of batches."""
-        first = call.args[0] if call.args else call
-        is_list = isinstance(first, ast.Name) and not any(
-            isinstance(one.value, ast.List | ast.Tuple) and len(one.value.elts) > 1
-            for one in self.script.lookup(first.id, first)[1]
-        )
-        is_list |= isinstance(first, ast.ListComp | ast.GeneratorExp) and len(first.generators) == 1
-        if last_name(call.func) in ("stack", "hstack") or is_list or (axes and "0" not in axes):
-            return RECORD
-        self.ask(call)
-        return RECORD
-
-    def _is_layer(self, call: ast.Call) -> bool:
-        """Whether what is called is made by a library that treats records one by one, as a layer or a tokenizer."""
-        if isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "self":
-            made = self.flow.fields.get(call.func.attr, [])
-            return bool(made) and all(self.tag(one) == KNOWN for one in made)
-        return isinstance(call.func, ast.Name) and self.tag(call.func) == KNOWN
-
-    def _axes(self, call: ast.Call, whole: str) -> list[str] | None:
-        """The axes that a call names, as they are written; None where it names none."""
-        words = [one.value for one in call.keywords if one.arg in ("dim", "axis", "dims", "start_dim")]
-        given = words or call.args[1 if whole else 0 :]
-        given = [part for one in given for part in (one.elts if isinstance(one, ast.Tuple | ast.List) else [one])]
-        given = given[1:] if last_name(call.func) == "topk" and not words else given
-        texts = [ast.unparse(one) for one in given]
-        return [one for one in texts if re.fullmatch(r"-?\d+|(?:list|tuple)\(range\(1.*", one)] or None

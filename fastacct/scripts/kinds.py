@@ -15,7 +15,7 @@ from typing import Final
 
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
-from fastacct.scripts.tree import Function, last_name
+from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 
 Kinds = frozenset[str]
 NONE: Final[Kinds] = frozenset()
@@ -27,11 +27,34 @@ WORDS: Final = {
     for name, text in tomllib.loads(Path(__file__).with_name("plain.toml").read_text("utf-8")).items()
 }
 LOSSES: Final = re.compile(
-    r"(?:torch\.nn\.|keras\.losses\.|optax\.).*(?:[lL]oss|[cC]ross_?[eE]ntropy|kl_div|KLDiv|Hinge|Error|Huber|Poisson)"
+    rf"(?:torch\.nn\.(?:functional\.)?|keras\.losses\.|optax\.(?:losses\.)?)(?:{'|'.join(WORDS['losses'])})$"
 )
-LIBRARY: Final = re.compile("|".join(WORDS["libraries"]))
+LIBRARY: Final = re.compile(
+    "|".join(
+        (
+            *WORDS["libraries"],
+            LOSSES.pattern,
+            *(
+                rf"{home}(?:{'|'.join(WORDS[names])})$"
+                for home, names in (
+                    (r"(?:torch\.nn\.(?:functional\.|modules\.\w+\.)?|opacus\.layers\.)", "layers"),
+                    (r"torchvision\.transforms\.(?:v2\.)?(?:functional\.)?", "transforms"),
+                    (r"(?:tensorflow\.)?keras\.layers\.", "keras"),
+                )
+            ),
+        )
+    )
+)
+"""Functions, layers and classes that treat records one by one."""
+WATCHED: Final = re.compile("|".join(WORDS["watched"]))
+"""Libraries of which all else is asked about."""
 ASIDE: Final = re.compile(r"test|valid|\bval\b|val_|dev\b|public|eval", re.I)
 """Words of data, and of figures of it, that is not trained on."""
+ASIDE_KEY: Final = re.compile(
+    r"(?:[a-z]+_)?(?:test|valid|validation|val|dev|eval|public)"
+    r"(?:_(?:x|y|data|set|split|loader|dataset|images|labels|loss|acc|accuracy|matched|mismatched)\w*)?",
+    re.I,
+)
 
 
 class Names:
@@ -70,6 +93,12 @@ class Names:
         scope = self.script.lookup(node.id, node)[0]
         return (scope, node.id) if scope is not self.script.tree else node.id
 
+    def root(self, node: ast.expr) -> ast.expr:
+        """The name or field that an element, or what a method returns, is of."""
+        while isinstance(node, ast.Subscript | ast.Call):
+            node = node.value if isinstance(node, ast.Subscript) else getattr(node.func, "value", node.func)
+        return node
+
     def named(self, node: ast.expr) -> Kinds:
         """The kinds of a name or a field."""
         found = self.kinds.get(self.key(node), NONE)
@@ -93,6 +122,17 @@ class Names:
         self.open.discard(self.key(name))
         return is_mixed
 
+    def _is_fixed(self, node: ast.expr) -> bool:
+        """Whether a value is of numbers that are written out."""
+        try:
+            node = self.script.resolve(node)
+        except UnclearError:
+            return False
+        inside = [one for one in walk(node) if isinstance(one, ast.Name | ast.Call)]
+        called = {self.script.qualified(one.func) for one in inside if isinstance(one, ast.Call)}
+        names = [one for one in inside if isinstance(one, ast.Name) and not self.script.qualified(one)]
+        return not self.of(node) and not names and called <= {"torch.tensor", "torch.ones", "torch.FloatTensor"}
+
     def tag(self, node: ast.expr) -> Kinds:
         """Whether an expression is a loss, or made by a library."""
         if isinstance(node, ast.IfExp):
@@ -100,7 +140,7 @@ class Names:
         whole = self.script.qualified(node.func if isinstance(node, ast.Call) else node)
         if LOSSES.search(whole):
             said = node.keywords if isinstance(node, ast.Call) else []
-            if any(one.arg in ("weight", "pos_weight") and self.of(one.value) for one in said):
+            if any(one.arg in ("weight", "pos_weight") and not self._is_fixed(one.value) for one in said):
                 self.ask(node)
             return EACH_LOSS if any("none" in ast.unparse(one.value).lower() for one in said) else LOSS
         if isinstance(node, ast.Call):

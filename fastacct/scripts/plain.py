@@ -59,10 +59,12 @@ class Plain(Calls):
         is_forward = function.name == "forward" or (
             function.name in ("call", "__call__") and any(map(_MODULE.search, whole))
         )
-        if is_forward or function.name in _STEPS:
-            for one in taken[1:]:
-                if one not in ("batch_idx", "batch_index", "idx", "_", "training"):
-                    self.add((function, one), RECORD)
+        is_hook = any(whole) and re.match("on_|optimizer_step|configure_gradient", function.name)
+        for one in taken[1:] if is_forward or function.name in (*_STEPS, "__call__") or is_hook else ():
+            if not re.search(r"_idx$|_index$|^(?:idx|_|training|epoch|\w*_step)$", one):
+                is_batch = not is_hook or re.search("batch|input|output|data", one)
+                is_model = is_hook and re.search("optim|model|module", one)
+                self.add((function, one), RECORD if is_batch else MODEL if is_model else SHOWN)
         if function.name in ("__getitem__", "__iter__", "collate_fn"):
             self.add(("returned", function), RECORD)
 
@@ -79,9 +81,7 @@ class Plain(Calls):
                 self._set_field(one, kinds)
             elif isinstance(one, ast.Subscript):
                 kinds = kinds | SHOWN if self.of(one.slice) & RECORD else kinds
-                root: ast.expr = one
-                while isinstance(root, ast.Subscript):
-                    root = root.value
+                root = self.root(one)
                 is_set = isinstance(root, ast.Attribute) and root.attr == "environ"
                 is_plain = is_set and not re.search("WATCH|GRAD", ast.unparse(one.slice))
                 is_plain |= getattr(one.slice, "value", "") in ("lr", "weight_decay") and not kinds & TOLD
@@ -96,9 +96,11 @@ class Plain(Calls):
             self.add(target.attr, kinds)
             owner, here = self.script.owner(target), self.script.above(target, ast.FunctionDef)
             is_module = owner is not None and any(_MODULE.search(self.script.qualified(one)) for one in owner.bases)
-            if is_module and kinds & RECORD and getattr(here, "name", "") in ("forward", "call", *_STEPS):
+            if is_module and kinds & (RECORD | TOLD) and getattr(here, "name", "") in ("forward", "call", *_STEPS):
                 self.ask(target)
-        elif self.of(target.value) & (MODEL | RECORD) and target.attr not in WORDS["fields"]:
+        elif (self.of(target.value) & (MODEL | RECORD) or self.of(target.value) & kinds & TOLD) and (
+            target.attr not in WORDS["fields"]
+        ):
             value = getattr(self.script.statement(target), "value", None)
             made = self.script.qualified(value.func) if isinstance(value, ast.Call) else ""
             if not made.startswith("torch.nn."):
@@ -119,7 +121,7 @@ class Plain(Calls):
             for target in targets:
                 self._assigned(target, node.value)
         elif isinstance(node, ast.AugAssign):
-            self.put(node.target, self._combined(node, node.op, self.of(node.target), self.of(node.value)))
+            self.put(node.target, self.combined(node, node.op, self.of(node.target), self.of(node.value)))
         elif isinstance(node, ast.For):
             self.put(node.target, self._each(node.iter, node.target))
         elif isinstance(node, ast.With):
@@ -213,19 +215,20 @@ class Plain(Calls):
     def of(self, node: ast.AST | None) -> Kinds:
         """The kinds of an expression; what is not plain in it is noted."""
         if isinstance(node, ast.Lambda):
-            self.of(node.body)
-        if node is None or isinstance(node, ast.Constant | ast.Lambda):
+            return self.of(node.body) & TOLD
+        if node is None or isinstance(node, ast.Constant):
             return NONE
         if isinstance(node, ast.Name):
-            return self.named(node)
+            made = [self.kinds.get(("returned", one), NONE) & TOLD for one in self.functions.get(node.id, ())]
+            return self.named(node).union(*made)
         if isinstance(node, ast.Attribute):
             return self._field(node)
         if isinstance(node, ast.Subscript):
-            return self._element(node)
+            return self.element(node)
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.BinOp):
-            return self._combined(node, node.op, self.of(node.left), self.of(node.right))
+            return self.combined(node, node.op, self.of(node.left), self.of(node.right))
         if isinstance(node, ast.Compare):
             found = NONE.union(*map(self.of, (node.left, *node.comparators)))
             is_named = any(isinstance(one, ast.In | ast.NotIn | ast.Is | ast.IsNot) for one in node.ops)
@@ -240,9 +243,24 @@ class Plain(Calls):
             return self.of(node.elt)
         if isinstance(node, ast.DictComp):
             return self.of(node.value)
+        if isinstance(node, ast.Dict):
+            for word, value in zip(node.keys, node.values, strict=True):
+                if getattr(word, "value", "") == "monitor" and not ASIDE.search(ast.unparse(value)):
+                    self.ask(node)
+        if isinstance(node, ast.Yield):
+            self._yielded(node)
         if isinstance(node, ast.Slice):
             return NONE.union(*map(self.of, (node.lower, node.upper, node.step)))
         return NONE.union(*(self.of(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)))
+
+    def _yielded(self, node: ast.Yield) -> None:
+        """What a generator of the file gives: of each thing that it goes through one."""
+        function = self.script.above(node, ast.FunctionDef)
+        kinds = self.of(node.value)
+        self.add(("returned", function), kinds)
+        other = [one for one in walk(function) if isinstance(one, ast.Yield)] if function is not None else []
+        if kinds & RECORD and (len(other) > 1 or sum(isinstance(one, ast.For) for one in self.script.around(node)) > 1):
+            self.ask(node)
 
     def _field(self, node: ast.Attribute) -> Kinds:
         if not isinstance(node.value, ast.Name | ast.Attribute):
@@ -251,7 +269,7 @@ class Plain(Calls):
             return NONE
         if last_name(node.value) == "self":
             return self.kinds.get(node.attr, NONE)
-        of = self.of(node.value)
+        of = self.of(node.value) | (self.kinds.get(node.attr, NONE) & TOLD)
         if node.attr == "loss" and of:
             return FIGURE
         if node.attr in ("logits", "last_hidden_state", "pooler_output") and of & MODEL:
@@ -259,76 +277,6 @@ class Plain(Calls):
         if of & MODEL and node.attr in WORDS["inner"]:
             self.ask(node)
         return of
-
-    def _element(self, node: ast.Subscript) -> Kinds:
-        of, at = self.of(node.value), self.of(node.slice)
-        if isinstance(node.slice, ast.Constant) and ASIDE.search(str(node.slice.value)):
-            return NONE
-        function = self.script.above(node, ast.FunctionDef)
-        is_item = function is not None and function.name == "__getitem__" and len(function.args.args) > 1
-        is_item = is_item and isinstance(node.slice, ast.BinOp)
-        if is_item and function and function.args.args[1].arg in {last_name(one) for one in walk(node.slice)}:
-            self.ask(node)
-        if not of & RECORD:
-            return of
-        axes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        first = axes[0] if axes else node.slice
-        is_sure = isinstance(first, ast.Constant | ast.Slice | ast.UnaryOp) and not at
-        if isinstance(first, ast.Slice):
-            inside = [one for one in walk(first) if isinstance(one, ast.Name)]
-            rows = [row.node for one in inside for row in self.script.lookup(one.id, one)[1]]
-            is_sure &= not any(isinstance(self.script.parent[one], ast.For | ast.comprehension) for one in rows)
-        is_sure |= isinstance(first, ast.List) and all(isinstance(one, ast.Constant) for one in first.elts)
-        if not is_sure and not self._is_place(first):
-            self.ask(node)
-        return of
-
-    def _is_place(self, node: ast.expr) -> bool:
-        """Whether an index is that of a data set's item, a part of an epoch's order, or the name of a column."""
-        function = self.script.above(node, ast.FunctionDef)
-        is_item = function is not None and function.name == "__getitem__" and len(function.args.args) > 1
-        if is_item and function is not None and ast.unparse(node) == function.args.args[1].arg:
-            return True
-        if isinstance(node, ast.Name) and not self.of(node):
-            try:
-                made = self.script.resolve(node)
-            except UnclearError:
-                over = [self.script.parent[one.node] for one in self.script.lookup(node.id, node)[1]]
-                return bool(over) and all(isinstance(one, ast.For | ast.comprehension) for one in over)
-            elts = made.elts if isinstance(made, ast.List | ast.Tuple) else [made]
-            is_inside = self.script.above(node, ast.For) is not None
-            return all(isinstance(one, ast.Constant) for one in elts) or (
-                not is_inside
-                and last_name(getattr(made, "func", made))
-                in (
-                    "randperm",
-                    "permutation",
-                )
-            )
-        return False
-
-    def _is_set(self, node: ast.expr) -> bool:
-        """Whether a name is that of a data set of a library, which is joined by +."""
-        rows = self.script.lookup(node.id, node)[1] if isinstance(node, ast.Name) else []
-        made = [one.value.func for one in rows if isinstance(one.value, ast.Call)]
-        return any("dataset" in self.script.qualified(one).lower() for one in made)
-
-    def _combined(self, node: ast.AST, op: ast.operator, left: Kinds, right: Kinds) -> Kinds:
-        """Records with records, one by one; figures added up, or times a number."""
-        both = left | right
-        if both & MODEL and (both - MODEL or isinstance(op, ast.Mult | ast.Div | ast.Pow | ast.MatMult)):
-            self.ask(node)
-        if both & RECORD:
-            is_twice = isinstance(node, ast.BinOp) and ast.unparse(node.left) == ast.unparse(node.right)
-            is_twice |= isinstance(node, ast.BinOp) and self._is_set(node.left) and self._is_set(node.right)
-            if both & TOLD or is_twice or (isinstance(op, ast.MatMult) and left & right & RECORD):
-                self.ask(node)
-            return RECORD
-        if not both & TOLD:
-            return both
-        is_linear = isinstance(op, ast.Add | ast.Sub) or (isinstance(op, ast.Mult) and not (left and right))
-        is_linear |= isinstance(op, ast.Div) and not right
-        return FIGURE if is_linear and both <= FIGURE else SHOWN
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
