@@ -12,7 +12,6 @@ from fastacct.scripts.kinds import (
     EACH_LOSS,
     FIGURE,
     KNOWN,
-    LOSSES,
     MODEL,
     NONE,
     RECORD,
@@ -24,7 +23,6 @@ from fastacct.scripts.kinds import (
     Names,
 )
 from fastacct.scripts.tree import UnclearError, last_name, walk
-
 
 _WHOLES: Final = (28 * 28, 3 * 32 * 32, 3 * 224 * 224)
 """Numbers of a picture of the usual data sets."""
@@ -55,6 +53,11 @@ class Apart(Names):
             inside = [one for one in walk(first) if isinstance(one, ast.Name)]
             rows = [row.node for one in inside for row in self.script.lookup(one.id, one)[1]]
             is_sure &= not any(isinstance(self.script.parent[one], ast.For | ast.comprehension) for one in rows)
+            here = getattr(function, "name", "")
+            is_batch = here in ("forward", "call", "training_step") or any(
+                one in (self.loop.body, *self.loop.more) for one in self.script.around(node)
+            )
+            is_sure &= not is_batch or not (first.lower or first.upper or first.step)
         is_sure |= isinstance(first, ast.List) and all(isinstance(one, ast.Constant) for one in first.elts)
         if not is_sure and not self._is_place(first):
             self.ask(node)
@@ -177,9 +180,8 @@ class Apart(Names):
         of = call.args[0] if call.args and self.script.qualified(call.func) else of
         root = self.root(of)
         rows = self.script.lookup(root.id, root)[1] if isinstance(root, ast.Name) else []
-        return "-1" in (axes or ()) and any(
-            isinstance(one.value, ast.Call) and self.tag(one.value) == EACH_LOSS for one in rows
-        )
+        calls = [*(one.value for one in rows), *walk(of)]
+        return "-1" in (axes or ()) and any(isinstance(one, ast.Call) and self.tag(one) == EACH_LOSS for one in calls)
 
     def is_reshaped(self, given: list[ast.expr]) -> bool:
         """Whether the first axis stays that of the records."""
@@ -189,7 +191,8 @@ class Apart(Names):
         if first is None or isinstance(first, ast.Constant):
             return False
         if not isinstance(first, ast.UnaryOp) or here in ("forward", "call"):
-            return True
+            text = ast.unparse(first)
+            return re.fullmatch(r"len\(.*\)|.*shape\[0\]|.*size\(0\)|\w+|-1|\*.*", text) is not None
         try:
             return math.prod(int(self.script.fold(one)) for one in sizes[1:]) in _WHOLES
         except UnclearError:
@@ -207,6 +210,6 @@ class Apart(Names):
         words = [one.value for one in call.keywords if one.arg in ("dim", "axis", "dims", "start_dim")]
         given = words or call.args[1 if whole else 0 :]
         given = [part for one in given for part in (one.elts if isinstance(one, ast.Tuple | ast.List) else [one])]
-        given = given[1:] if last_name(call.func) == "topk" and not words else given
+        given = given[1:] if last_name(call.func) in ("topk", "roll") and not words else given
         texts = [ast.unparse(one) for one in given]
         return [one for one in texts if re.fullmatch(r"-?\d+|(?:list|tuple)\(range\(1.*", one)] or None

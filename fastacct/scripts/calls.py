@@ -87,11 +87,13 @@ class Calls(Apart):
             return RECORD if is_data or (_TABLES.search(whole) and not is_aside) else NONE
         if not every:
             return MODEL if whole.startswith("torch.optim.") else NONE
+        if name == "range" and every & TOLD:
+            self.ask(call)
         if name in WORDS["sizes"]:
             return NONE
         if name.endswith("_") and isinstance(within, ast.Name | ast.Attribute) and NONE.union(*kinds):
             self.add(self.key(within), NONE.union(*kinds))
-            if not isinstance(within, ast.Name):
+            if not isinstance(within, ast.Name) or of & RECORD & NONE.union(*kinds):
                 self.ask(call)
             return of | NONE.union(*kinds)
         if name in ("backward", "manual_backward"):
@@ -100,7 +102,9 @@ class Calls(Apart):
             return NONE
         if name in WORDS["learns"] and RECORD & NONE.union(*kinds):
             self.ask(call)
-        if name in ("watch", "setattr") or (name[:1].isupper() and every & TOLD):
+        is_inner = name == "getattr" and getattr(call.args[1], "value", "grad") in WORDS["inner"]
+        is_inner |= name == "save" and any(re.search("optim", last_name(one)) for one in call.args)
+        if name in ("watch", "setattr") or is_inner or (name[:1].isupper() and every & TOLD):
             self.ask(call)
         is_figure = name == "log" and (of & TOLD or _COUNTS.match(whole))
         if is_figure and not every & RECORD:
@@ -229,6 +233,8 @@ class Calls(Apart):
         given = NONE.union(*kinds)
         if name in _PUTS and isinstance(call.func, ast.Attribute):
             self.add(self.key(self.root(call.func.value)), given)
+            if of & MODEL and given & TOLD:
+                self.ask(call)
             return NONE
         if given & RECORD:
             self.ask(call)

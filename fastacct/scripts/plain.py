@@ -88,6 +88,8 @@ class Plain(Calls):
                 if (self.of(root) & MODEL or is_set) and not is_plain:
                     self.ask(one)
                 elif isinstance(root, ast.Name | ast.Attribute):
+                    if self.of(root) & kinds & RECORD and isinstance(one.slice, ast.Slice | ast.Tuple | ast.UnaryOp):
+                        self.ask(one)
                     self.add(self.key(root), kinds)
 
     def _set_field(self, target: ast.Attribute, kinds: Kinds) -> None:
@@ -135,7 +137,15 @@ class Plain(Calls):
             function = self.script.above(node, ast.FunctionDef)
             self.add(("returned", function), self.of(node.value))
         elif isinstance(node, ast.Expr | ast.Assert):
-            self.of(node.value if isinstance(node, ast.Expr) else node.test)
+            kinds = self.of(node.value if isinstance(node, ast.Expr) else node.test)
+            value = getattr(node, "value", None)
+            is_branch = isinstance(value, ast.BoolOp) or (
+                self.script.above(node, ast.Try) is not None and value is None
+            )
+            if is_branch and kinds & (TOLD | RECORD):
+                self.ask(node)
+        elif isinstance(node, ast.Match) and self.of(node.subject) & (TOLD | RECORD):
+            self.ask(node)
         elif isinstance(node, ast.ClassDef):
             self._class(node)
 
