@@ -34,6 +34,7 @@ class Apart(Names):
     """Indices, sums, shapes and joined parts with the kinds of their values."""
 
     def element(self, node: ast.Subscript) -> Kinds:
+        """An element, or a part, of what an expression has."""
         of, at = self.of(node.value), self.of(node.slice)
         if isinstance(node.slice, ast.Constant) and ASIDE_KEY.fullmatch(str(node.slice.value)):
             return NONE
@@ -109,6 +110,7 @@ class Apart(Names):
             here = getattr(self.script.above(node, ast.FunctionDef), "name", "")
             is_apart = here in ("forward", "call", "__call__", "__getitem__") and not isinstance(op, ast.MatMult)
             is_list = isinstance(op, ast.Mult) and isinstance(node, ast.BinOp) and self._is_list(node.left)
+            is_list |= isinstance(op, ast.Mult) and isinstance(self.script.parent[node], ast.DictComp)
             if both & TOLD or is_list or (left & right & RECORD and not is_apart):
                 self.ask(node)
             return RECORD

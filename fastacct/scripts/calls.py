@@ -33,7 +33,8 @@ _TABLES: Final = re.compile(
 )
 _NORMED: Final = re.compile(
     r"^(?:wide_)?(?:resn[e]xt|resnet|mobilenet|densenet|efficientnet|regnet|inception|shufflenet|googlenet|mnasnet"
-    r"|vgg\d+_bn)|keras\.applications\.(?!VGG)|create_model .*(?:resn|mobilenet|densenet|efficientnet|regnet|inception)",
+    r"|vgg\d+_bn)|keras\.applications\.(?!VGG)"
+    r"|create_model .*(?:resn|mobilenet|densenet|efficientnet|regnet|inception)",
     re.I,
 )
 """Models that normalise by batches."""
@@ -91,7 +92,12 @@ class Calls(Apart):
             self.ask(call)
         if name in WORDS["sizes"]:
             return NONE
-        if name.endswith("_") and isinstance(within, ast.Name | ast.Attribute) and NONE.union(*kinds):
+        if (
+            name.endswith("_")
+            and name[:1] != "_"
+            and isinstance(within, ast.Name | ast.Attribute)
+            and NONE.union(*kinds)
+        ):
             self.add(self.key(within), NONE.union(*kinds))
             if not isinstance(within, ast.Name) or of & RECORD & NONE.union(*kinds):
                 self.ask(call)
@@ -233,7 +239,8 @@ class Calls(Apart):
         given = NONE.union(*kinds)
         if name in _PUTS and isinstance(call.func, ast.Attribute):
             self.add(self.key(self.root(call.func.value)), given)
-            if of & MODEL and given & TOLD:
+            is_used = of & given & RECORD and not isinstance(self.script.parent[call], ast.Expr)
+            if (of & MODEL and given & TOLD) or is_used:
                 self.ask(call)
             return NONE
         if given & RECORD:

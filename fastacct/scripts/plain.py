@@ -22,6 +22,9 @@ CLAIM: Final = (
 )
 _MODULE: Final = re.compile(r"(?:^|\.)(?:Module|LightningModule|Model|Layer|PreTrainedModel)$")
 _STEPS: Final = ("training_step", "validation_step", "test_step", "predict_step")
+_HOOKS: Final = re.compile(
+    "on_|optimizer_step|lr_scheduler_step|configure_gradient|transfer_batch|backward|compute_loss"
+)
 _MOVES_NOTHING: Final = re.compile(
     r"sched|prof|account|meter|engine|pbar|bar$|scaler|progress|\benv\b|tracker|privacy", re.I
 )
@@ -59,7 +62,7 @@ class Plain(Calls):
         is_forward = function.name == "forward" or (
             function.name in ("call", "__call__") and any(map(_MODULE.search, whole))
         )
-        is_hook = any(whole) and re.match("on_|optimizer_step|configure_gradient", function.name)
+        is_hook = any(whole) and _HOOKS.match(function.name)
         for one in taken[1:] if is_forward or function.name in (*_STEPS, "__call__") or is_hook else ():
             if not re.search(r"_idx$|_index$|^(?:idx|_|training|epoch|\w*_step)$", one):
                 is_batch = not is_hook or re.search("batch|input|output|data", one)
@@ -135,7 +138,10 @@ class Plain(Calls):
             self._branch(node)
         elif isinstance(node, ast.Return) and node.value is not None:
             function = self.script.above(node, ast.FunctionDef)
-            self.add(("returned", function), self.of(node.value))
+            kinds = self.of(node.value)
+            self.add(("returned", function), kinds)
+            if kinds & SHOWN and getattr(function, "name", "") in ("training_step", "compute_loss"):
+                self.ask(node)
         elif isinstance(node, ast.Expr | ast.Assert):
             kinds = self.of(node.value if isinstance(node, ast.Expr) else node.test)
             value = getattr(node, "value", None)
@@ -250,6 +256,9 @@ class Plain(Calls):
         if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
             if any(self.of(test) & (TOLD | RECORD) for one in node.generators for test in one.ifs):
                 self.ask(node)
+            over = [bool(self.of(one.iter) & RECORD) for one in node.generators]
+            if any(over) and not all(over) and self.of(node.elt) & RECORD:
+                self.ask(node)  # each of them several times
             return self.of(node.elt)
         if isinstance(node, ast.DictComp):
             return self.of(node.value)
@@ -277,6 +286,8 @@ class Plain(Calls):
             self.of(node.value)
         if node.attr in WORDS["sizes"] or self.script.qualified(node):
             return NONE
+        if node.attr in WORDS["logs"]:
+            return SHOWN
         if last_name(node.value) == "self":
             return self.kinds.get(node.attr, NONE)
         of = self.of(node.value) | (self.kinds.get(node.attr, NONE) & TOLD)
@@ -284,7 +295,7 @@ class Plain(Calls):
             return FIGURE
         if node.attr in ("logits", "last_hidden_state", "pooler_output") and of & MODEL:
             return RECORD
-        if of & MODEL and node.attr in WORDS["inner"]:
+        if (of & MODEL and node.attr in WORDS["inner"]) or (of & RECORD and node.attr in WORDS["turned"]):
             self.ask(node)
         return of
 
