@@ -99,7 +99,7 @@ class Calls(Apart):
             and NONE.union(*kinds)
         ):
             self.add(self.key(within), NONE.union(*kinds))
-            if not isinstance(within, ast.Name) or of & RECORD & NONE.union(*kinds):
+            if not isinstance(within, ast.Name) or of & (MODEL | RECORD & NONE.union(*kinds)):
                 self.ask(call)
             return of | NONE.union(*kinds)
         if name in ("backward", "manual_backward"):
@@ -126,8 +126,9 @@ class Calls(Apart):
             self.ask(call)
         if whole in ("torch.save", "numpy.save", "numpy.savez", "pickle.dump") and every & SHOWN:
             self.ask(call)
-        if within is not None:
-            self.add(self.key(self.root(within)), NONE.union(*kinds))
+        for thing in (*given, within) if not LIBRARY.match(whole) and not _COUNTS.match(whole) else ():
+            if isinstance(thing, ast.Name | ast.Attribute | ast.Subscript):  # what may keep the others
+                self.add(self.key(self.root(thing)), NONE.union(*kinds))
         return SHOWN if name not in WORDS["same"] else every  # of figures
 
     def _local(self, call: ast.Call, name: str, whole: str) -> None:
@@ -177,6 +178,9 @@ class Calls(Apart):
     def _is_here(self, call: ast.Call, name: str, whole: str) -> bool:
         if whole or name not in self.functions:
             return False
+        is_own = last_name(getattr(call.func, "value", call)) == "self"
+        if name in {"backward", "save", "dump"} | WORDS["reduces"] and not is_own:
+            return isinstance(call.func, ast.Name)
         return not isinstance(call.func, ast.Attribute) or self.script.owner(self.functions[name][0]) is not None
 
     def _followed(self, call: ast.Call, name: str, given: list[ast.expr]) -> Kinds:
@@ -187,6 +191,9 @@ class Calls(Apart):
                 key = function, getattr(parameter, "arg", "")
                 self.add(key, self.of(value))
                 self.tags[key] = self.tags.get(key, NONE) | self.tag(value)
+            every = NONE.union(*map(self.of, (*given, *(one.value for one in call.keywords))))
+            for rest in (function.args.vararg, function.args.kwarg):
+                self.add((function, getattr(rest, "arg", "")), every)
             found |= self.kinds.get(("returned", function), NONE)
         return found
 

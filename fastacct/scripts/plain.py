@@ -129,6 +129,8 @@ class Plain(Calls):
             self.put(node.target, self.combined(node, node.op, self.of(node.target), self.of(node.value)))
         elif isinstance(node, ast.For):
             self.put(node.target, self._each(node.iter, node.target))
+            if isinstance(node.iter, ast.Attribute) and last_name(node.iter.value) == "self":
+                self._tag(node.target, self.tag(node.iter))  # a layer of a list
         elif isinstance(node, ast.With):
             for one in node.items:
                 kinds = self.of(one.context_expr)
@@ -213,7 +215,7 @@ class Plain(Calls):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             is_plain = isinstance(node.value, ast.Constant | ast.Name) or not self.of(node.value)
             return is_plain and self.of(node.value) <= TOLD and all(isinstance(one, ast.Name) for one in targets)
-        return isinstance(node, ast.Pass | ast.Raise | ast.Assert)
+        return isinstance(node, ast.Pass | ast.Raise | ast.Assert) and self.script.above(node, ast.Try) is None
 
     def _class(self, node: ast.ClassDef) -> None:
         """A class that a library calls in the middle of a training: its methods are not followed."""
@@ -257,7 +259,9 @@ class Plain(Calls):
             if any(self.of(test) & (TOLD | RECORD) for one in node.generators for test in one.ifs):
                 self.ask(node)
             over = [bool(self.of(one.iter) & RECORD) for one in node.generators]
-            if any(over) and not all(over) and self.of(node.elt) & RECORD:
+            targets = {last_name(part) for one in node.generators for part in walk(one.target)}
+            is_fixed = not targets & {one.id for one in walk(node.elt) if isinstance(one, ast.Name)}
+            if (is_fixed or (any(over) and not all(over))) and self.of(node.elt) & RECORD:
                 self.ask(node)  # each of them several times
             return self.of(node.elt)
         if isinstance(node, ast.DictComp):

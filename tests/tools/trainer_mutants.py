@@ -57,7 +57,7 @@ MUTANTS = (
      "scripts/apart test_a_mistake"),
     ("scripts/plain.py", "if kinds & RECORD and (len(other) > 1 or", "if False and (len(other) > 1 or",
      "scripts/apart test_a_mistake"),
-    ("scripts/plain.py", "if any(over) and not all(over) and", "if False and",
+    ("scripts/plain.py", "(any(over) and not all(over))", "False",
      "scripts/apart test_a_mistake"),
     ("scripts/kinds.py", "not self._is_fixed(one.value)", "self.of(one.value)",
      "scripts/apart test_a_mistake"),
