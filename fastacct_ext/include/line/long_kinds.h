@@ -136,18 +136,18 @@ FA_INLINE double fa_long_mean(const fa_long_kind *kind, double t)
 FA_INLINE void fa_long_by_ends(const fa_long_kind *kind, const int terms, double t, double h, const double *wr,
                                const double *wi, double *re, double *im)
 {
-    double x[FA_LANE], y[FA_LANE], turn_r = kind->turn_r, turn_i = kind->turn_i, gap = kind->gap;
+    double x[FA_LANES], y[FA_LANES], turn_r = kind->turn_r, turn_i = kind->turn_i, gap = kind->gap;
     const fa_end *low = kind->ends.end, *high = kind->ends.end + 1;
     int i, j, lane;
     FA_PRAGMA(omp simd)
-    for (lane = 0; lane < FA_LANE; lane++)
+    for (lane = 0; lane < FA_LANES; lane++)
         y[lane] = fa_sincos_v((t + lane * h) * gap, &x[lane]);
-    for (i = 0; i < FA_LONG_RUN; i += FA_LANE) {
-        double p[FA_LANE], q[FA_LANE], a[FA_LANE], b[FA_LANE];
+    for (i = 0; i < FA_LONG_RUN; i += FA_LANES) {
+        double p[FA_LANES], q[FA_LANES], a[FA_LANES], b[FA_LANES];
         for (j = terms; j >= 0; j--) {
             double up = j ? high->coef[j - 1] : high->atom, down = j ? low->coef[j - 1] : low->atom;
             FA_PRAGMA(omp simd)
-            for (lane = 0; lane < FA_LANE; lane++) {
+            for (lane = 0; lane < FA_LANES; lane++) {
                 double r = wr[i + lane], s = wi[i + lane], pr = j == terms ? 0.0 : p[lane],
                        qr = j == terms ? 0.0 : q[lane], ar = j == terms ? 0.0 : a[lane],
                        br = j == terms ? 0.0 : b[lane];
@@ -158,7 +158,7 @@ FA_INLINE void fa_long_by_ends(const fa_long_kind *kind, const int terms, double
             }
         }
         FA_PRAGMA(omp simd)
-        for (lane = 0; lane < FA_LANE; lane++) {
+        for (lane = 0; lane < FA_LANES; lane++) {
             double co = x[lane], si = y[lane];
             re[i + lane] = FA_FMA(p[lane], co, FA_FMA(-q[lane], si, a[lane]));
             im[i + lane] = FA_FMA(p[lane], si, FA_FMA(q[lane], co, b[lane]));
@@ -172,7 +172,7 @@ FA_INLINE void fa_long_by_ends(const fa_long_kind *kind, const int terms, double
 FA_FUNC void fa_long_by_nodes(const fa_long_kind *kind, double t, double h, double *re, double *im)
 {
     const fa_cap_nodes *s = kind->nodes;
-    double x[FA_LANE], y[FA_LANE], turn_r, turn_i, l;
+    double x[FA_LANES], y[FA_LANES], turn_r, turn_i, l;
     int i, j, lane;
     memset(re, 0, sizeof(double) * FA_LONG_RUN);
     memset(im, 0, sizeof(double) * FA_LONG_RUN);
@@ -180,16 +180,16 @@ FA_FUNC void fa_long_by_nodes(const fa_long_kind *kind, double t, double h, doub
         if (!(s->scratch[j] > 0.0))
             continue;
         l = s->sum.lr[j];
-        turn_i = fa_sincos_v(FA_LANE * h * l, &turn_r);
+        turn_i = fa_sincos_v(FA_LANES * h * l, &turn_r);
         FA_PRAGMA(omp simd)
-        for (lane = 0; lane < FA_LANE; lane++) {
+        for (lane = 0; lane < FA_LANES; lane++) {
             double co, si = fa_sincos_v((t + lane * h) * l, &co);
             x[lane] = s->scratch[j] * co;
             y[lane] = s->scratch[j] * si;
         }
-        for (i = 0; i < FA_LONG_RUN; i += FA_LANE) {
+        for (i = 0; i < FA_LONG_RUN; i += FA_LANES) {
             FA_PRAGMA(omp simd)
-            for (lane = 0; lane < FA_LANE; lane++) {
+            for (lane = 0; lane < FA_LANES; lane++) {
                 double co = x[lane], si = y[lane];
                 re[i + lane] += co;
                 im[i + lane] += si;

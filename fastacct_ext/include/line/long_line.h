@@ -87,7 +87,7 @@ FA_FUNC int fa_long_set(fa_long_line *line, fa_cap_block *block, fa_long_kind *k
         fa_long_close(kind, &block->two, c, log_m);
     else if (!fa_long_lay(kind, block, c, line->h, log_m, last))
         return 0;
-    kind->turn_i = fa_sincos_v(FA_LANE * line->h * kind->gap, &kind->turn_r);
+    kind->turn_i = fa_sincos_v(FA_LANES * line->h * kind->gap, &kind->turn_r);
     far = c * (fabs(kind->place) + kind->gap) + fabs(log_m);
     kind->fixed += 4.0 * far + 128.0 * line->h * kind->gap;
     kind->by_t += 3.0 * kind->gap;
@@ -328,16 +328,16 @@ FA_FUNC void fa_long_sum(const fa_long_line *line, const double *re, const doubl
                          double *fall_out)
 {
     double all = 0.0, fall = 0.0, h = line->h, c1 = line->c - 1.0, turn_r,
-           turn_i = fa_sincos_v(-FA_LANE * h * by, &turn_r);
+           turn_i = fa_sincos_v(-FA_LANES * h * by, &turn_r);
     int first, i, lane;
     for (first = 0; first < line->n; first += FA_LONG_RUN) {
-        double x[FA_LANE], y[FA_LANE], sum[FA_LANE] = {0.0}, high[FA_LANE] = {0.0}, s = 0.0, f = 0.0;
+        double x[FA_LANES], y[FA_LANES], sum[FA_LANES] = {0.0}, high[FA_LANES] = {0.0}, s = 0.0, f = 0.0;
         FA_PRAGMA(omp simd)
-        for (lane = 0; lane < FA_LANE; lane++)
+        for (lane = 0; lane < FA_LANES; lane++)
             y[lane] = fa_sincos_v(-(first + lane) * h * by, &x[lane]);
-        for (i = first; i < first + FA_LONG_RUN; i += FA_LANE) {
+        for (i = first; i < first + FA_LONG_RUN; i += FA_LANES) {
             FA_PRAGMA(omp simd)
-            for (lane = 0; lane < FA_LANE; lane++) {
+            for (lane = 0; lane < FA_LANES; lane++) {
                 double co = x[lane], si = y[lane], p = re[i + lane], q = im[i + lane], a = FA_FMA(p, co, -q * si),
                        b = FA_FMA(p, si, q * co);
                 sum[lane] += a;
@@ -346,7 +346,7 @@ FA_FUNC void fa_long_sum(const fa_long_line *line, const double *re, const doubl
                 y[lane] = FA_FMA(co, turn_i, si * turn_r);
             }
         }
-        for (lane = 0; lane < FA_LANE; lane++)
+        for (lane = 0; lane < FA_LANES; lane++)
             s += sum[lane], f += high[lane];
         all += s;
         fall += f;

@@ -84,6 +84,17 @@ def test_every_error_of_a_ray_is_needed(budget):
     assert sum(outside) >= len(SAMPLES) - 1  # on both sides
 
 
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["places", "tables", "points"])
+def test_what_a_ray_rounds_is_counted(which):
+    most = 0.0
+    for scale, rate, epsilon in SAMPLES:
+        known = float(log(of_a_sample(scale, rate, epsilon)))
+        entry, moved = call("flat", "is_counted", scale, rate, 1, epsilon, known, which, answers=2)
+        assert moved <= entry
+        most = max(most, moved)
+    assert most > 0.0
+
+
 @pytest.mark.parametrize("budget", [{}, *BUDGETS.values()], ids=["usual", *BUDGETS])
 def test_a_ray_serves_other_epsilons(budget):
     for scale, rate, epsilon in SAMPLES:

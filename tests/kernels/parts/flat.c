@@ -103,6 +103,62 @@ void points(double kinds, double eps, double ref, double drawn_at, double good, 
     fa_cap_job_free(&job);
 }
 
+#define MUCH 1e6 /* times what is counted: far above the rounding of the readings that are compared */
+
+/* one error of a ray alone, over delta: what its ledger counts, and by how much delta moves where that is really off.
+ * which: what rounding of losses moves places by (0), what the ends' tables round (1), and the points (2).  NaN: no
+ * line */
+void is_counted(double scale, double rate, double steps, double eps, double ref, double which, double *out)
+{
+    laplace release;
+    fa_cap_job job;
+    fa_ray_line line;
+    fa_flat_place at;
+    double drift, plain;
+    int i, e, k;
+    memset(&job, 0, sizeof(job));
+    memset(&line, 0, sizeof(line));
+    out[0] = out[1] = NAN;
+    rule_good = nodes_good = 29.5, ends_lost = 2e-14;
+    laplace_of(&release, scale, rate);
+    release.atoms[0].slip = release.atoms[1].slip = MUCH;
+    if (fa_cap_job_clear(&job, 1)) {
+        fa_cap_job_add_pieces(&job, &release.law, steps);
+        if (fa_flat_find(&job, eps, 0.0, &at) && fa_ray_draw(&job, &line, &at, eps, ref)) {
+            fa_flat_reading r[3];
+            fa_end *end = line.rays.blocks->ends.end;
+            drift = line.drift, plain = line.plain;
+            line.moduli = line.plain = line.cut = line.rule = line.there = -INFINITY;
+            line.drift = 0.0;
+            for (k = 0; k < line.n; k++)
+                line.off[k] = 0.0;
+            r[0] = fa_ray_read(&line, eps);
+            line.drift = which == 0.0 ? drift : 0.0;
+            line.plain = which == 1.0 ? plain : -INFINITY;
+            r[1] = fa_ray_read(&line, eps);
+            for (e = 0; e < 2 && which == 0.0; e++)
+                end[e].place += FA_EPS * MUCH;
+            for (e = 0; e < 2 && which == 1.0; e++) {
+                end[e].atom *= 1.0 + 10.0 * FA_EPS * MUCH;
+                for (i = 0; i < FA_RAY_TERMS; i++)
+                    end[e].coef[i] *= 1.0 + 300.0 * FA_EPS * MUCH;
+            }
+            for (k = 0; k < line.n && which == 2.0; k++) {
+                line.arg_f[k] *= 1.0 + FA_EPS * MUCH;
+                line.log_f[k] += 40.0 * FA_EPS * MUCH;
+            }
+            line.rays.made[0] = line.rays.made[1] = 0;
+            r[2] = fa_ray_read(&line, eps);
+            out[0] = which == 0.0   ? r[1].up - r[0].up
+                     : which == 1.0 ? MUCH * (r[1].up - r[0].up)
+                                    : MUCH * (r[0].up - 8.0 * FA_EPS * (4.0 + fabs(ref)));
+            out[1] = fabs(expm1(r[2].log_value - r[1].log_value));
+        }
+    }
+    fa_ray_line_free(&line);
+    fa_cap_job_free(&job);
+}
+
 /* randomised responses of a size, `fold` of them at a time, so often; budget: -log of what may alias, and of the atoms
  * that are left out.  NaN: no line */
 void lattice(double size, double fold, double steps, double eps, double ref, const double *budget, double *out)
