@@ -79,7 +79,6 @@ MUTANTS = (
     (LEDGER, "out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);",
      "(void)fa_cap_close_tail(job, line, effort, eps, log_value);",
      "kernels/line/capped_line test_every_entry and tail"),
-    (TAIL, "return fa_cap_exp(best);", "return 0.0;", "kernels/line/flat test_a_tail_that_is_bounded_on_average"),
     (TAIL, "return log(sum + before);", "return log(sum);", SUMS + "added and not few"),
     (TAIL, "fa_max(2.1, -2.0 / expm1(-kernel)) * swollen / sum + FA_EPS * (4.0 * n + fuzzy / sum)", "0.0",
      SUMS + "sampled"),
