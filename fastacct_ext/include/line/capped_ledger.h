@@ -318,8 +318,6 @@ FA_FUNC void fa_cap_close_ledger(fa_cap_job *job, fa_cap_line *line, const fa_ca
         out->floor += 1.001 * fa_cap_entry(fa_cap_log_weight(job, eps, log_value, p->right, 0));
     else
         fa_cap_close_points(job, line, t, eps, log_value, out);
-    if (line->spread && !fa_cap_spread_is_fine(job, line))
-        out->tail = INFINITY;
     both = out->tail + out->quadrature + out->rounding + out->closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
     out->up = both + out->put + out->rare + out->floor;
     out->down = both + out->alias;

@@ -117,6 +117,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     job->least += steps * least;
     job->top += steps * most;
     job->data++;
+    job->two_ended += fa_two_ends_of(pieces, &block->two);
     job->ended += !fa_pieces_curved(pieces);
     job->curves += pieces->n_panels > 0 && pieces->panels->curve > 0.0;
 }
