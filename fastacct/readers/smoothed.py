@@ -24,7 +24,7 @@ from fastacct.core.work import note
 from fastacct.losses.loss import PROBES, Atoms, Moment, OutOfReachError, Part, composed, log_moment, weighted
 from fastacct.readers.far_losses import FarLosses, known_atoms, up_to
 from fastacct.readers.grid.composition import fft_size
-from fastacct.readers.tilt import Choice, chosen, in_groups
+from fastacct.readers.tilt import Choice, Tilts, in_groups, log_values
 
 if TYPE_CHECKING:
     from fastacct.readers.grid.reader import Grid
@@ -51,7 +51,7 @@ class Smoothed:
         self._grid, self._tolerance = grid, tolerance
         self._is_apart = any(part.is_apart for part in parts)
         self._sides = [[(known_atoms(part, is_upper), part.count) for part in parts] for is_upper in (False, True)]
-        self._few = [[in_groups(one, n) for one, n in side] for side in self._sides]
+        self._tilts = [Tilts([in_groups(one, n) for one, n in side], _OUT) for side in self._sides]
         self._kept: dict[tuple[int, Choice, int], _Sum] = {}
 
     @staticmethod
@@ -116,7 +116,7 @@ class Smoothed:
         return is_near and self._sums(0.0, delta, 1.0)[1].above(0.0) <= delta
 
     def _rough(self, place: float, delta: float) -> _Sum:
-        few, choice = self._few[1], chosen(self._few[1], place, delta, _OUT)
+        few, choice = self._tilts[1].parts, self._tilts[1].chosen(place, delta)
         steep = max(choice.saddle, choice.tilt, 0.3)
         some = [(Atoms(loss, 0.0 * loss, np.exp(log_mass)), n) for n, loss, log_mass in few]
         return _Sum(some, choice.tilt, 1e-3 / steep**2, choice.period, choice.cap)
@@ -127,7 +127,7 @@ class Smoothed:
         for _ in range(3 * self._is_apart):
             one, last = self._rough(place, delta), place
             place = boundary(lambda at: excess(one.above(at), delta), None, "epsilon", start=place, slope=-place)  # noqa: B023
-            tilt = 0.25 * chosen(self._few[1], place, delta, _OUT).saddle
+            tilt = 0.25 * self._tilts[1].chosen(place, delta).saddle
             if abs(place - last) <= 0.1 * last:
                 break
         return tilt, place
@@ -152,7 +152,7 @@ class Smoothed:
     def _sums(self, place: float, delta: float, ease: float) -> list[_Sum]:
         """From below and from above, with so small a Gaussian that log delta is `ease` times the tolerance wide; of two
         distributions, which may have tails of their own, each with its own tilt."""
-        return [self._sum(number, chosen(self._few[number], place, delta, _OUT), ease) for number in range(2)]
+        return [self._sum(number, self._tilts[number].chosen(place, delta), ease) for number in range(2)]
 
     def _sum(self, number: int, choice: Choice, ease: float) -> _Sum:
         steep = max(choice.saddle, choice.tilt)
@@ -206,13 +206,13 @@ class _Sum:
         if not all(one.loss.size for one, _ in parts):
             raise OutOfReachError("there is no finite loss")
         width = math.sqrt(log_moment(self._weighted, tilt).variance + variance)
-        self._steps = [float(step) / width for step in PROBES]
-        self._here = self._most(tilt)
-        self._right = [self._most(tilt + step) for step in self._steps]
-        self._left = [self._most(-1.0 - step) for step in self._steps]
-        right = min((most - self._here + _OUT) / step for most, step in zip(self._right, self._steps, strict=True))
-        left = max((self._here - self._most(tilt - step) - _OUT) / step for step in self._steps)
-        self._period = max(right - left, least) * (1.0 + 1e-9)
+        self._steps = PROBES / width
+        asked = [np.array([tilt, 0.0, -1.0]), tilt + self._steps, -1.0 - self._steps, tilt - self._steps]
+        known = np.array(self._log_moments(np.concatenate(asked)))
+        (self._here, *_), self._right, self._left, out = np.split(known.sum(axis=0), 3 + PROBES.size * np.arange(3))
+        self._masses = known[:, 1:3].T.tolist()
+        right, left = (self._right - self._here + _OUT) / self._steps, (self._here - out - _OUT) / self._steps
+        self._period = max(float(right.min() - left.max()), least) * (1.0 + 1e-9)
         if not self._period > 0.0:
             raise OutOfReachError("rounding hides where the losses are")
         self._spacing = 2.0 * math.pi / self._period
@@ -266,14 +266,11 @@ class _Sum:
         error = ROUNDING * (off + grown + 4.0 * reach * t) * (1.0 + 1e-6) + 1e-300
         return factor, error, weight, known
 
-    def _log_moment(self, tilt: float) -> tuple[float, float]:
+    def _log_moments(self, tilt: Cells) -> tuple[Cells, Cells]:
         """log E exp(tilt (S + W)), and by how much it may be off."""
-        value = log_moment(self._weighted, tilt).value + 0.5 * self._variance * tilt * (1.0 + tilt)
-        return value, ROUNDING * (8.0 * abs(tilt) * self._largest + 4000.0 * self._n_releases + 8.0 * abs(value) + 8.0)
-
-    def _most(self, tilt: float) -> float:
-        """From above."""
-        return math.fsum(self._log_moment(tilt))
+        value = log_values(self._weighted, tilt) + 0.5 * self._variance * tilt * (1.0 + tilt)
+        size = 8.0 * np.abs(tilt) * self._largest + 4000.0 * self._n_releases + 8.0 * np.abs(value) + 8.0
+        return value, ROUNDING * size
 
     def _phases(self, x: Cells) -> tuple[Wave, Wave]:
         """exp(i t x) at the first point of each row, and from there to each column."""
@@ -321,14 +318,12 @@ class _Sum:
         most = self._here - tilt * epsilon - 0.5 * v * last**2
         error += _geometric(most, math.inf, tilt * epsilon) / (math.pi * v * last**3)
         # of the periods on the right Chernoff's bounds; on the left all is in the money, but for such a bound
-        beyond = below = math.inf
-        for step, right, left in zip(self._steps, self._right, self._left, strict=True):
-            on_right, on_left = (tilt + step) * epsilon, (1.0 + step) * epsilon
-            beyond = min(beyond, _geometric(right - on_right, step * period, on_right))
-            below = min(below, _geometric(left + on_left, (tilt + 1.0 + step) * period, on_left))
+        on_right, on_left = (tilt + self._steps) * epsilon, (1.0 + self._steps) * epsilon
+        beyond = _least_geometric(self._right - on_right, self._steps * period, on_right)
+        below = _least_geometric(self._left + on_left, (tilt + 1.0 + self._steps) * period, on_left)
         paid = 0.0
         for sign, power, rate in ((1.0, 0.0, tilt), (-1.0, -1.0, tilt + 1.0)):
-            log_mass, off = self._log_moment(power)
+            log_mass, off = self._masses[int(-power)]
             part = _geometric(log_mass - power * epsilon, rate * period, 0.0)
             paid += sign * part
             steep = rate * period * (1.0 + 1.0 / -math.expm1(-rate * period))
@@ -390,6 +385,12 @@ def _moments(loss: Cells, weight: Cells, period: float, points: int, near: int =
     undo = np.exp(2.0 * (np.arange(points) * (2.0 * math.pi / n)) ** 2)
     wave = np.fft.rfft(counts)[:points].conj() * (undo / math.sqrt(8.0 * math.pi))
     return wave, undo * (8.0 * math.log2(n) + most + 128.0)
+
+
+def _least_geometric(log_first: Cells, rate: Cells, rounded: Cells) -> float:
+    """The least of several such sums."""
+    best = int(np.argmin(log_first - rate - np.log(-np.expm1(-rate))))
+    return _geometric(float(log_first[best]), float(rate[best]), float(rounded[best]))
 
 
 def _geometric(log_first: float, rate: float, rounded: float) -> float:
