@@ -169,9 +169,8 @@ def atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
     return np.stack([loss, log_weight, error / ROUNDING, fine], axis=1)[order]
 
 
-def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:
-    """A distance that divides all differences of losses of each part; 0 where none is known."""
-    apart = [data.lattice or 0.0 for data, _ in parts]
+def spacing_of(apart: Sequence[float]) -> float:
+    """A distance that divides all of these; 0 where none is known."""
     if not (least := min(apart, default=0.0)) > 0.0:
         return 0.0
     shares = [Fraction(distance / least).limit_denominator(64) for distance in apart]

@@ -13,9 +13,10 @@ from fastacct.core.bounds import TIGHT_WIDTH, Answers, Found
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
+from fastacct.losses.atoms import are_scattered
 from fastacct.losses.loss import Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
-from fastacct.readers.asked import Settings
+from fastacct.readers.asked import Quantity, Settings
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.nearby import Reading
@@ -184,7 +185,9 @@ class CellReader(Guarded):
     def is_dear(self) -> bool:
         """Whether losses have so many components that they are composed only where nothing else is known."""
         # a grid takes a tenth of a second for each, and divergences as much a kind
-        return "line" in self.settings.rungs and self._line.components(self._index) > 40
+        if "line" not in self.settings.rungs or self._is_scattered:
+            return False
+        return self._line.components(self._index) > 40
 
     @property
     def is_gaussian(self) -> bool:
@@ -206,6 +209,20 @@ class CellReader(Guarded):
             if not pair.is_nothing:
                 used.append((pair, count))
         return used
+
+    def rungs(self, quantity: Quantity) -> tuple[str, ...]:
+        """Which rungs are asked, in this order: for an epsilon of atoms alone their sums before the line."""
+        rungs = self.settings.rungs
+        if quantity != "epsilon" or not {"line", "losses"} <= {*rungs} or not self._is_scattered:
+            return rungs
+        last = rungs.index("losses") + 1
+        return (*(name for name in rungs[:last] if name != "line"), "line", *rungs[last:])
+
+    @cached
+    @within_reach(False)
+    def _is_scattered(self) -> bool:
+        """Whether lists and finite sums say more of all losses than a line."""
+        return are_scattered([(self._line.pair(mechanism), count) for mechanism, count in self.table])
 
     @cached
     def _sides(self) -> list[Side]:
