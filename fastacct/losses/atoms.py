@@ -107,18 +107,17 @@ class DataPair(Pair):
 def are_scattered(pairs: Sequence[tuple[Pair, int]]) -> bool:
     """Whether all losses are atoms, and such that a line knows no more than Chernoff's bound, or not sooner than a
     list: more than two of one release alone, or on no lattice that all share."""
-    known = [_atoms_of(pair) for pair, _ in pairs]
-    atoms = [one for one in known if one is not None]
-    if len(atoms) < len(known) or max((one.loss.size for one in atoms), default=0) <= 2:
+    atoms = [(one, count) for pair, count in pairs for one in _atoms_of(pair)]
+    if len(atoms) < len(pairs) or max((one.loss.size for one, _ in atoms), default=0) <= 2:
         return False
-    return [count for _, count in pairs] == [1] or spacing_of([one.lattice or 0.0 for one in atoms]) == 0.0
+    return [count for _, count in atoms] == [1] or spacing_of(atoms) == 0.0
 
 
-def _atoms_of(pair: Pair) -> Atoms | None:
+def _atoms_of(pair: Pair) -> list[Atoms]:
     """Its atoms, where they are all that it is."""
-    if isinstance(pair, Apart) or (isinstance(pair, DataPair) and not pair.has_atoms):
-        return None
-    return pair.remove.upper.as_atoms()
+    is_other = isinstance(pair, Apart) or (isinstance(pair, DataPair) and not pair.has_atoms)
+    atoms = None if is_other else pair.remove.upper.as_atoms()
+    return [] if atoms is None else [atoms]
 
 
 def pieces_of(pair: Pair) -> Pieces | None:

@@ -137,7 +137,7 @@ def job_of(
 def _laid_out(table: list[_Times], data: Sequence[tuple[Pieces, float]]) -> CellJob:
     """The job of all components; its losses that are data are on a lattice, or on none."""
     count, noise, *_, weight, mean = given = _columns(table)
-    spacing = 0.0 if table else spacing_of([pieces.lattice or 0.0 for pieces, _ in data])
+    spacing = 0.0 if table else spacing_of(data)
     is_alone = not data and len(table) == 1 and table[0][0].is_sampled
     return CellJob(
         given,

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached, kept_by_argument
 from fastacct.losses.loss import PROBES, Atoms, OutOfReachError, Weighted, log_moment
-
-_FIRST: Final = -24
-_TILTS: Final = 1.25 ** np.arange(_FIRST, 72.0, 3.0)
 
 
 class Choice(NamedTuple):
@@ -54,23 +51,25 @@ class Tilts:
 
     def __init__(self, parts: Sequence[Weighted], out: float) -> None:
         self.parts, self._out = parts, out
+        self._powers = range(-24, 72, 3)
+        self._tilts = 1.25 ** np.array(self._powers, dtype=np.float64)
 
     def chosen(self, place: float, delta: float) -> Choice:
         """The tilt with the shortest period, but for how much larger terms are than they could be, where their
         rounding matters.  And that period, at least: those on the left are known, but for rounding, which is to be
         small next to delta."""
         limit = self._limit(place)
-        bounds = self._moments(limit)[1] - _TILTS * place
+        bounds = self._moments(limit)[1] - self._tilts * place
         low = float(bounds.min())
         log_delta, releases = min(math.log(delta), low - 3.0), math.log(sum(n for n, _, _ in self.parts))
         found = []
         for i in np.flatnonzero(bounds - low < 8.0).tolist():
-            far = (2.0 + releases - log_delta) / float(_TILTS[i])
+            far = (2.0 + releases - log_delta) / float(self._tilts[i])
             rounded = max(float(bounds[i]) - log_delta + releases - 13.0, 0.0)
             found.append((math.log(max(self._period((limit, i)), far)) + rounded, -i, far))
         _, index, far = min(found)
-        power, saddle = _FIRST + 3 * -index, float(_TILTS[bounds.argmin()])
-        return Choice(power, math.ceil(4.0 * math.log2(far)), limit, saddle)
+        saddle = float(self._tilts[bounds.argmin()])
+        return Choice(self._powers[-index], math.ceil(4.0 * math.log2(far)), limit, saddle)
 
     @cached
     def _ends(self) -> tuple[float, float]:
@@ -91,12 +90,12 @@ class Tilts:
     def _moments(self, limit: int | None) -> tuple[Sequence[Weighted], Cells]:
         """The points up to a limit, and their log-moments at all tilts."""
         parts = self.parts if limit is None else _up_to(self.parts, 2.0 ** (0.25 * limit))
-        return parts, log_values(parts, _TILTS)
+        return parts, log_values(parts, self._tilts)
 
     @kept_by_argument
     def _period(self, at: tuple[int | None, int]) -> float:
         """Beyond which there is next to none of the tilted mass on either side; of a limit and a tilt."""
-        (parts, values), tilt = self._moments(at[0]), float(_TILTS[at[1]])
+        (parts, values), tilt = self._moments(at[0]), float(self._tilts[at[1]])
         here, steps = float(values[at[1]]), PROBES[::2] / math.sqrt(max(log_moment(parts, tilt).variance, 1e-300))
         right = (log_values(parts, tilt + steps) - here + self._out) / steps
         return float(right.min() - ((here - log_values(parts, tilt - steps) - self._out) / steps).max())
