@@ -108,6 +108,8 @@ class Smoothed:
         best, known = None, Found(0.0, math.inf, Status.LOOSE)
         # without what is hardly ever lost, where it is next to nothing of delta
         losses = self._losses(1e-30 if 1e-12 * delta > 1e-30 * self._n_releases else 0.0)
+        if losses.lost[0] * (1.0 - 1e-12) > delta:
+            return judged(math.inf, math.inf, math.inf)
         try:
             if self._is_zero(losses, delta):
                 return Found(0.0, 0.0, Status.TIGHT)

@@ -131,6 +131,15 @@ def test_rare_losses_are_infinite_from_above_and_none_from_below():
     assert 5.01e-7 <= high.infinite <= 5.02e-7
 
 
+def test_a_delta_below_the_mass_of_infinite_losses_needs_no_sum():
+    low, high = atoms(LOSS, MASS * (1.0 - 1e-4), 1e-4), atoms(LOSS, MASS * (1.0 - 1e-4), 1.1e-4)
+    parts, least = [Part(high, low, 3)], 1.0 - (1.0 - 1e-4) ** 3
+    made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
+    assert made.epsilon(0.999 * least)[:2] == (math.inf, math.inf)
+    assert not made._losses(1e-30).kept
+    assert made.epsilon(1.001 * least).lower < math.inf  # from below not all of that is infinite
+
+
 def test_rare_losses_are_left_out_where_they_are_next_to_nothing_of_delta():
     job = fa.DiscreteGaussian(2.0).poisson(0.1) * 50
     parts = [part(next(iter(job))[0].losses("remove").remove, 50)]
