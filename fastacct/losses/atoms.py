@@ -106,11 +106,17 @@ class DataPair(Pair):
 
 def are_scattered(pairs: Sequence[tuple[Pair, int]]) -> bool:
     """Whether all losses are atoms, and such that a line knows no more than Chernoff's bound, or not sooner than a
-    list: more than two of one release alone, or on no lattice that all share."""
+    sum: more than two of one release alone, or on no lattice that all share, or thousands."""
     atoms = [(one, count) for pair, count in pairs for one in _atoms_of(pair)]
-    if len(atoms) < len(pairs) or max((one.loss.size for one, _ in atoms), default=0) <= 2:
+    most = max((one.loss.size for one, _ in atoms), default=0)
+    if len(atoms) < len(pairs) or most <= 2:
         return False
-    return [count for _, count in atoms] == [1] or spacing_of(atoms) == 0.0
+    return [count for _, count in atoms] == [1] or are_many(most) or spacing_of(atoms) == 0.0
+
+
+def are_many(atoms: int) -> bool:
+    """Whether one finite sum takes less time than a lattice of so many losses."""
+    return atoms > 1 << 13
 
 
 def _atoms_of(pair: Pair) -> list[Atoms]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,16 +36,10 @@ _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
 
 
-@runtime_checkable
-class _Read(Protocol):
-    """A pair that has a reader of its own for one release."""
-
-    def one_release(self, direction: Direction) -> Answers | None: ...
-
-
 def _release(pair: Pair, direction: Direction) -> Answers | None:
     """What answers of one release, where the pair itself does."""
-    return pair.one_release(direction) if isinstance(pair, _Read) else None
+    read: Callable[[Direction], Answers | None] | None = getattr(pair, "one_release", None)
+    return None if read is None else read(direction)
 
 
 class Side:
@@ -113,7 +108,9 @@ class Side:
         return (total := sum(ends)) - 4e-16 * (len(ends) + 2.0) * abs(total)
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
-        """An upper bound by a coarse grid, where losses are composed on a grid."""
+        """An upper bound that takes little time, where losses are composed on a grid."""
+        if quantity == "epsilon" and isinstance(self.reader, Smoothed):
+            return self.reader.roughly(target)
         return self._coarse.at_most(quantity, target) if self.is_on_grid else math.inf
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False) -> Found:

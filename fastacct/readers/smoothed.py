@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from fastacct.core.bounds import Found, Status, judged, narrowed
 from fastacct.core.kept import kept_by_argument
 from fastacct.core.search import boundary, excess
 from fastacct.core.work import note
+from fastacct.losses.atoms import are_many
 from fastacct.losses.loss import Atoms, OutOfReachError, Part
 from fastacct.readers.far_losses import known_atoms
 from fastacct.readers.finite_sum import OUT, FiniteSum, lost
@@ -77,13 +78,25 @@ class Smoothed:
 
     @staticmethod
     def is_possible(parts: Sequence[Part], grid: Grid) -> bool:
-        """Whether all losses are atoms that a grid would round."""
+        """Whether all losses are atoms that a grid would round, or thousands."""
         atoms = [one.as_atoms() for part in parts for one in (part.upper, part.lower)]
-        return all(one is not None and one.loss.size for one in atoms) and grid.shared[1] > 0
+        sizes = [0 if one is None else one.loss.size for one in atoms]
+        return min(sizes) > 0 and (grid.shared[1] > 0 or are_many(max(sizes)))
 
-    def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
-        """An upper bound of the answer that takes little time."""
-        return self._grid.at_most(quantity, target)
+    def roughly(self, delta: float) -> float:
+        """An upper bound of epsilon beside a larger Gaussian; inf where there is none."""
+        losses = self._rarely(delta)
+        try:
+            place = self._first(losses, delta)[1]
+            upper = self._sum(losses, 1, losses.tilts[1].chosen(place, delta), 3e3)
+            slope = -upper.steepness(place, delta) * place
+            return boundary(lambda at: excess(upper.above(at), delta), None, "epsilon", start=place, slope=slope)
+        except ValueError:
+            return math.inf
+
+    def _rarely(self, delta: float) -> _Losses:
+        """Losses without those that are hardly ever drawn, where these are next to nothing of delta."""
+        return self._losses(1e-30 if 1e-12 * delta > 1e-30 * self._n_releases else 0.0)
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
@@ -105,16 +118,14 @@ class Smoothed:
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
-        best, known = None, Found(0.0, math.inf, Status.LOOSE)
-        # without what is hardly ever lost, where it is next to nothing of delta
-        losses = self._losses(1e-30 if 1e-12 * delta > 1e-30 * self._n_releases else 0.0)
+        best, known, losses = None, Found(0.0, math.inf, Status.LOOSE), self._rarely(delta)
         if losses.lost[0] * (1.0 - 1e-12) > delta:
             return judged(math.inf, math.inf, math.inf)
         try:
             if self._is_zero(losses, delta):
                 return Found(0.0, 0.0, Status.TIGHT)
             tilt, place = self._first(losses, delta)
-            ease = 0.6 * max(tilt * place, 1e-3)
+            ease = 1.3 * max(tilt * place, 1e-3)
             for _ in range(3):
                 lower, upper, alone = self._sums(losses, place, delta, ease)
                 slope = -upper.steepness(place, delta) * place
@@ -149,7 +160,9 @@ class Smoothed:
 
     def _first(self, losses: _Losses, delta: float) -> tuple[float, float]:
         """A tilt and a place near epsilon; of two distributions to about a hundredth, by few of the atoms."""
-        tilt, place = self._grid.tilt_of(delta)
+        if not (rest := delta - losses.lost[1]) > 1e-300:
+            raise OutOfReachError("no finite loss decides")
+        tilt, place = losses.tilts[1].first(rest)
         for _ in range(3 * self._is_apart):
             one, last = self._rough(losses, place, delta), place
             place = boundary(lambda at: excess(one.above(at), delta), None, "epsilon", start=place, slope=-place)  # noqa: B023

@@ -71,6 +71,13 @@ class Tilts:
         saddle = float(self._tilts[bounds.argmin()])
         return Choice(self._powers[-index], math.ceil(4.0 * math.log2(far)), limit, saddle)
 
+    def first(self, delta: float) -> tuple[float, float]:
+        """A tilt and a place near epsilon, by Chernoff's bound and about how much it says too much."""
+        values = self._moments(None)[1]
+        places = (values - np.log1p(self._tilts) - 1.0 - math.log(delta)) / self._tilts
+        at = int(places.argmin())
+        return float(self._tilts[at]), max(float(places[at]), 1e-9)
+
     @cached
     def _ends(self) -> tuple[float, float]:
         """What all losses together take back, with a chance of exp(-25); the largest of one."""

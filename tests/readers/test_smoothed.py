@@ -59,6 +59,17 @@ def test_losses_that_a_lattice_holds_stay_on_the_grid():
     assert not Smoothed.is_possible(parts, Grid(parts, 1e-6))
 
 
+@pytest.mark.parametrize(("scale", "by"), [(100.0, "contour"), (250.0, "finite sum")])
+def test_thousands_of_losses_on_a_lattice_are_summed(scale, by):
+    """A hundred releases of one scale, and one of ten times that, are nearly the same sum."""
+    job, one = fa.DiscreteGaussian(scale) * 100, fa.DiscreteGaussian(10.0 * scale, sensitivity=100)
+    assert by in str(fa.explain(job, delta=1e-6, neighbors="add_remove"))
+    found, same = (fa.epsilon_bounds(x, delta=1e-6, neighbors="add_remove") for x in (job, one))
+    assert found.status == fa.Status.TIGHT
+    assert found.lower <= same.upper * (1.0 + 1e-13)
+    assert same.lower <= found.upper * (1.0 + 1e-13)
+
+
 def test_tiny_losses_beside_a_huge_one_do_not_overflow():
     parts = [fa.PureDP(1e5), *(fa.PureDP(e).poisson(0.1) * 300 for e in (1.3e-5, 1.13e-5, 7.17e-6))]
     lower, upper, _ = fa.epsilon_bounds(sum(parts, fa.Process()), delta=1e-30, neighbors="remove")
