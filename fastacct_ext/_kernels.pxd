@@ -93,8 +93,6 @@ cdef extern from "include/kernels.h" nogil:
         void (*data_moments)(const fa_job *job, int is_flipped, const double *lost, int64_t n, const double *u,
                              double *rows_out) noexcept nogil
         int (*allocation)(double sigma, int64_t steps, int room, double *rows_out, double *known_out) noexcept nogil
-        void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order,
-                              double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
     const fa_kernels *fa_kernels_select(const char *name)
     enum: FA_NO_MEMORY
     void fa_alloc_limit(int64_t n)

@@ -326,15 +326,6 @@ def bounds_of_numbers(str by, dict run, target, Quantity quantity=Quantity.DELTA
     return None if done == FA_OUT_OF_RANGE or checked(done) != 1 else (found.lower, found.upper, found.status)
 
 
-def rdp_bounds_by_series(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] orders,
-                         double[::1] lower, double[::1] upper, uint8_t[::1] status):
-    """Renyi divergences at integer orders, by the binomial series alone."""
-    cdef int64_t n = orders.shape[0]
-    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == lower.shape[0] == upper.shape[0] == n >= 1)
-    fit(status.shape[0] == n)
-    _active.rdp_by_series(n, &noise_multiplier[0], &sample_rate[0], &orders[0], &lower[0], &upper[0], &status[0])
-
-
 def counted():
     """What this thread's kernels have done so far, in terms of sums of about a nanosecond."""
     return fa_counted()

@@ -119,11 +119,9 @@ class Smoothed:
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
         best, known, losses = None, Found(0.0, math.inf, Status.LOOSE), self._rarely(delta)
-        if losses.lost[0] * (1.0 - 1e-12) > delta:
-            return judged(math.inf, math.inf, math.inf)
         try:
-            if self._is_zero(losses, delta):
-                return Found(0.0, 0.0, Status.TIGHT)
+            if at_once := self._at_once(losses, delta):
+                return at_once
             tilt, place = self._first(losses, delta)
             ease = 1.3 * max(tilt * place, 1e-3)
             for _ in range(3):
@@ -146,10 +144,14 @@ class Smoothed:
             pass
         return best or _both(known, self._grid.epsilon(delta), math.inf)
 
-    def _is_zero(self, losses: _Losses, delta: float) -> bool:
-        """Whether delta at 0 is that small; of two distributions, where few of the atoms say so, too."""
+    def _at_once(self, losses: _Losses, delta: float) -> Found | None:
+        """Epsilon where infinite losses have more mass, or delta at 0 is that small: of two distributions, where few of
+        the atoms say so, too."""
+        if losses.lost[0] * (1.0 - 1e-12) > delta:
+            return judged(math.inf, math.inf, math.inf)
         is_near = self._is_apart and self._rough(losses, 0.0, delta).above(0.0) < delta
-        return is_near and self._sums(losses, 0.0, delta, 1.0)[1].above(0.0) <= delta
+        is_zero = is_near and self._sums(losses, 0.0, delta, 1.0)[1].above(0.0) <= delta
+        return Found(0.0, 0.0, Status.TIGHT) if is_zero else None
 
     @staticmethod
     def _rough(losses: _Losses, place: float, delta: float) -> FiniteSum:

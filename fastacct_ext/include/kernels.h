@@ -99,9 +99,6 @@ typedef struct {
     /* atoms of the loss of Gaussian noise in one of `steps` steps drawn at random, at most `room`; known_out: step,
      * window, and the mass of P and of Q that may be elsewhere.  How many; 0: too many */
     int (*allocation)(double sigma, int64_t steps, int room, double *rows_out, double *known_out);
-    /* Renyi DP of one step at integer orders, by the binomial series alone */
-    void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,
-                          double *upper_out, uint8_t *status_out);
 } fa_kernels;
 
 const fa_kernels *fa_kernels_baseline(void);

@@ -7,7 +7,6 @@
 #include <float.h>
 #include <stdlib.h>
 
-#include "renyi/binomial_series.h"
 #include "renyi/cells.h"
 #include "renyi/mixture_moments.h"
 #include "renyi/pieces_moments.h"
@@ -20,29 +19,12 @@
 #define FA_JOIN2(a, b) a##b
 #define FA_JOIN(a, b)  FA_JOIN2(a, b)
 
-/* measured: one series term costs about 60 ns, one streamed node about 10 ns */
-#define FA_SERIES_NODES_PER_TERM 6.0
-
-/* whether the binomial series is cheaper than streaming nodes */
-static int fa_series_is_cheaper(const fa_log_moment *lm, double a)
-{
-    double sigma = lm->mech.sigma, q = lm->mech.q;
-    return a > lm->a_cap && a == floor(a) && q > 0.0 && q < 1.0 && sigma < FA_SIGMA_MAX && sigma > FA_SIGMA_MIN &&
-           a < FA_SERIES_MAX_ORDER && a * a < FA_SERIES_MAX_EXPONENT * sigma * sigma &&
-           (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(&lm->mech, a) / lm->mech.h;
-}
-
 static void fa_rdp_order(const fa_log_moment *lm, double order, double steps, double *lower_out, double *upper_out,
                          uint8_t *status_out)
 {
     double a = order - 1.0, count = steps / a;
     fa_moment moment;
-    if (fa_series_is_cheaper(lm, a) && !fa_moment_sandwich(lm, a, &moment)) {
-        fa_series(lm->mech.sigma, lm->mech.q, order, &moment);
-        fa_moment_finish(lm, a, &moment);
-    }
-    else
-        fa_log_moment_at(lm, a, &moment, FA_BOUNDS);
+    fa_log_moment_at(lm, a, &moment, FA_BOUNDS);
     *lower_out = *upper_out = 0.0;
     *status_out = FA_OK;
     if (!(count > 0.0))
@@ -75,23 +57,6 @@ static int64_t fa_rdp(const fa_cells *in, const fa_question *ask, double seconds
             fa_rdp_order(&lm, in->target[k], in->steps[k], out->lower + k, out->upper + k, out->status + k);
     }
     return in->n;
-}
-
-static void fa_rdp_series_block(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,
-                                double *upper_out, uint8_t *status_out)
-{
-    int64_t i;
-    for (i = 0; i < n; i++) {
-        fa_log_moment lm;
-        fa_moment m;
-        double a = order[i] - 1.0;
-        fa_log_moment_init(&lm, sigma[i], q[i]);
-        fa_series(sigma[i], q[i], order[i], &m);
-        fa_moment_finish(&lm, a, &m);
-        lower_out[i] = m.lower / a * (1.0 - 2.0 * FA_EPS);
-        upper_out[i] = m.upper / a * (1.0 + 2.0 * FA_EPS);
-        status_out[i] = (uint8_t)m.status;
-    }
 }
 
 static fa_readouts fa_readouts_of(const double *steps, int64_t stride, const double *target, const fa_question *ask,
@@ -193,7 +158,6 @@ const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
         .mixture_moments = fa_mixture_moments_block,
         .data_moments = fa_data_moments,
         .allocation = fa_allocation,
-        .rdp_by_series = fa_rdp_series_block,
     };
     return &table;
 }

@@ -104,10 +104,13 @@ def rdp_rows(n_points: int) -> list[Row]:
 def series_rows() -> list[Row]:
     stored = load()
     keep = (stored.order == np.floor(stored.order)) & (stored.sample_rate < 1) & (stored.order < 1e4)
-    inputs = (stored.noise_multiplier[keep], stored.sample_rate[keep], stored.order[keep])
     truth = [t for t, k in zip(stored.rdp, keep, strict=True) if k]
-    lower, upper, codes = np.empty(keep.sum()), np.empty(keep.sum()), np.empty(keep.sum(), dtype=np.uint8)
-    _kernels.rdp_bounds_by_series(*inputs, lower, upper, codes)
+    upper = fa.dpsgd.rdp(
+        noise_multiplier=stored.noise_multiplier[keep],
+        sample_rate=stored.sample_rate[keep],
+        orders=stored.order[keep],
+        method="series",
+    )
     return [row("binomial series", "integer alpha 2..1e4, whole domain", upper, truth)]
 
 

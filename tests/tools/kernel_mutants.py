@@ -16,6 +16,7 @@ MOMENTS, MIXTURE, SUMMED = (
 PIECES, EDGES = "kernels/direct_sums test_bounds_of_losses_that_are_data", "kernels/direct_sums test_bounds_of_windows"
 ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/capped_tail.h"
 RAY, LATTICE, RAYS = "line/ray_line.h", "line/lattice_line.h", "kernels/line/flat test_every_error_of_a_ray"
+COUNTED = "kernels/line/flat test_what_a_ray_rounds"
 STEP, NEXT_TO_END = "exact/one_step.h", "kernels/exact/one_step test_a_sampled_step_next_to_its_largest_loss"
 TWO_MASSES = "kernels/exact/one_step test_a_step_of_mixtures_needs_its_errors"
 PLACES, READ = "kernels/line/flat test_a_place_next_to_epsilon", "kernels/line/flat test_bounds_of_delta_and_epsilon"
@@ -77,8 +78,10 @@ MUTANTS = (
     (LEDGER, "out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);",
      "(void)fa_cap_close_tail(job, line, effort, eps, log_value);",
      "kernels/line/capped_line test_every_entry and tail"),
+    (TAIL, "return fa_cap_exp(best);", "return 0.0;", "kernels/line/flat test_a_tail_that_is_bounded_on_average"),
     (TAIL, "return log(sum + before);", "return log(sum);", SUMS + "added and not few"),
-    (TAIL, "*slack_out = pay * (2.1 * swollen / sum + FA_EPS * (4.0 * n + fuzzy / sum));", "", SUMS + "sampled"),
+    (TAIL, "fa_max(2.1, -2.0 / expm1(-kernel)) * swollen / sum + FA_EPS * (4.0 * n + fuzzy / sum)", "0.0",
+     SUMS + "sampled"),
     # rounding
     (LEDGER, "(sum - share + low + 8.0 * FA_EPS * size)", "(0.0 * size)",
      "kernels/line/capped_line test_rounding_is_needed"),
@@ -172,6 +175,9 @@ MUTANTS = (
     ("line/ray_ends.h", "out->rest[j] = size[0][j] *", "out->rest[j] = 0.3 * size[0][j] *", PIECES),
     ("line/ray_ends.h", "    return sum + end->atom;\n}", "    return sum;\n}", PIECES),
     ("line/ray_places.h", "rays->snap = fa_max(rays->snap, fabs(f - k) * last->gap);", "", PLACES),
+    (RAY, "line->drift += FA_EPS * block->steps * fa_pieces_slip(own->pieces);", "", COUNTED),
+    (RAY, "FA_EPS * (line->fine + 8.0 * t * eps)", "0.0", COUNTED),
+    (RAY, "1.05 * off + FA_EPS * size;", "1.05 * off;", COUNTED),
     (RAY, "2.0 * line->drift + line->rays.snap,", "2.0 * line->drift,", PLACES),
     ("line/flat_place.h", "return 1.2 * shift * fa_cap_exp(log_chernoff);", "return 0.0;", PLACES),
     ("line/ray_sums.h", "if (fabs(away) * least > 50.0)", "if (fabs(away) * least > 5.0)", RAYS),
@@ -263,7 +269,6 @@ MUTANTS = (
      "kernels/renyi/conversion test_the_optimal_conversion_needs"),
     (MOMENT, "0.5 * (a / sigma) * ((1.0 + a) / sigma)", "0.5 * (a / sigma) * (a / sigma)",
      "kernels/renyi/log_moment test_without_sampling"),
-    ("renyi/binomial_series.h", "if (j < 2.0)", "if (j < 3.0)", WHOLE_ORDERS),
     ("renyi/node_cache.h", "lm->kl[i + 1] = lm->kl[i] + sum;", "lm->kl[i + 1] = lm->kl[i];", WHOLE_ORDERS),
     ("renyi/quadrature.h", "fa_max(1.0 + a, 2.0) + FA_TAIL_WIDTH * m->sigma", "fa_max(1.0 + a, 2.0) + m->sigma",
      WHOLE_ORDERS),
@@ -302,6 +307,7 @@ MUTANTS = (
     (STEP, "r.lower = d > slip ? log(d - slip) : -INFINITY;", "r.lower = d > slip ? log(d) : -INFINITY;", TWO_MASSES),
 )
 BUILT = (
+    (TAIL, "narrow > 0.2 &&", "narrow > 0.9 &&", "kernels/line/capped_line test_far_out_the_strip"),
     ("line/mixture_loss.h", "#define FA_MIX_FORGET 50.0", "#define FA_MIX_FORGET 2.0",
      "kernels/line/groups test_epsilons_of_two_steps"),
     (READOUT, "d.upper - (log_delta - e->off)", "d.upper - log_delta",
@@ -310,6 +316,7 @@ BUILT = (
      "kernels/renyi/shared_orders test_a_cell_of"),
     ("exact/blocks.h", "out->upper[i] = top[quantity];", "out->upper[i] = 0.0;",
      "verbs/dpsgd test_edge_cases_of_the_run"),
+    ("exact/blocks.h", "sigma = 1e-150;", "sigma = 1.0;", "verbs/dpsgd test_without_noise"),
     ("loss/fill.h", "to->log_weight[i] += to->loss[i];", "", "kernels/line/pieces test_the_pair_of"),
     ("line/capped_read.h", "found.upper = r.log_value + log1p(g.up) + pad;", "found.upper = r.log_value + pad;",
      "kernels/exact/oracle test_true_delta"),

@@ -6,6 +6,8 @@ Rows of mutants.py, which says what they are, for all rooms but core, losses, sa
 # fmt: off
 MUTANTS = (
     # file in fastacct/, text, text without the rule, test: "verbs/jit test_a" is in tests/verbs/test_jit.py, begins so
+    ("accountants/series.py", "turn += step * (1 + turn)", "turn += step",
+     "kernels/renyi/rdp test_the_series_is_public"),
     ("accountants/run.py", "math.ceil(wanted * of_all / batch)", "math.floor(wanted * of_all / batch)",
      "accountants/run test_batches_and_epochs"),
     ("reports/numbers.py", "is_dear = work > 6e8", "is_dear = False",

@@ -27,7 +27,7 @@ typedef struct {
 /* One panel: masses of P and e^eps Q, bounds of their errors, and of the loss. */
 typedef struct {
     double p, q, p_off, q_off, bottom, top;
-} fa_panel;
+} fa_masses;
 
 /* the loss at a point, and both log-densities */
 static inline double fa_loss_at(const fa_densities *d, double x, double *lp, double *lq)
@@ -39,7 +39,7 @@ static inline double fa_loss_at(const fa_densities *d, double x, double *lp, dou
 }
 
 /* what a loss just inside an end says of a singularity there */
-static inline void fa_panel_end(const fa_densities *d, double x, fa_panel *at)
+static inline void fa_masses_end(const fa_densities *d, double x, fa_masses *at)
 {
     double loss = d->loss ? d->loss(x) : d->log_p(x) - d->log_q(x);
     loss = d->turned ? -loss : loss;
@@ -50,10 +50,10 @@ static inline void fa_panel_end(const fa_densities *d, double x, fa_panel *at)
 }
 
 /* the panel [a, b]: masses in logarithms, and Q times e^eps, so that neither underflows where it matters */
-static inline fa_panel fa_panel_of(const fa_densities *d, double a, double b)
+static inline fa_masses fa_masses_of(const fa_densities *d, double a, double b)
 {
     double middle = 0.5 * (a + b), half = 0.5 * (b - a), size = log(half), p_rough = 0.0, q_rough = 0.0, margin;
-    fa_panel at = {.bottom = INFINITY, .top = -INFINITY};
+    fa_masses at = {.bottom = INFINITY, .top = -INFINITY};
     int i;
     for (i = 0; i < d->n; i++) {
         double lp, lq, loss = fa_loss_at(d, middle + half * d->points[i], &lp, &lq), w = d->weights[i];
@@ -73,8 +73,8 @@ static inline fa_panel fa_panel_of(const fa_densities *d, double a, double b)
         at.bottom = -INFINITY;
         at.top = INFINITY;
     }
-    fa_panel_end(d, a + 1e-11 * half, &at);
-    fa_panel_end(d, b - 1e-11 * half, &at);
+    fa_masses_end(d, a + 1e-11 * half, &at);
+    fa_masses_end(d, b - 1e-11 * half, &at);
     at.p_off = FA_PANEL_FACTOR * fabs(at.p - p_rough) +
                at.p * 1.2e-16 * (64.0 + 8.0 * fabs(size) + 4.0 * (at.p > 0.0 ? fabs(log(at.p)) : 0.0)) + 1e-320;
     at.q_off = FA_PANEL_FACTOR * fabs(at.q - q_rough) +
@@ -93,12 +93,12 @@ static inline void fa_excess_of_panel(const fa_densities *d, double low, double 
     stack[1] = high;
     while (depth) {
         double a, b, middle, chord;
-        fa_panel at;
+        fa_masses at;
         depth--;
         a = stack[2 * depth];
         b = stack[2 * depth + 1];
         middle = 0.5 * (a + b);
-        at = fa_panel_of(d, a, b);
+        at = fa_masses_of(d, a, b);
         used++;
         if (!(at.top > d->eps))
             continue;

@@ -46,7 +46,7 @@ FA_INLINE void fa_cap_edge(fa_cap_nodes *s, const int all)
     int j, n = s->sum.n, from;
     for (from = n; from > 0 && x[from - 1] > -7.5; from--) /* left of it 1 - keep < 2e-26 */
         ;
-    from = from / FA_LANE * FA_LANE;
+    from = from / FA_LANES * FA_LANES;
     FA_PRAGMA(omp simd)
     for (j = 0; j < (all ? from : 0); j++) {
         double y = fa_min(26.3, -x[j]);
@@ -80,7 +80,7 @@ FA_FUNC void fa_cap_set_floor(const fa_cap_block *block, fa_cap_nodes *s)
     int j, n = s->sum.n, from;
     for (from = n; from > 0 && x[from - 1] * scale + shift > seen; from--)
         ;
-    s->lifted = from = from / FA_LANE * FA_LANE;
+    s->lifted = from = from / FA_LANES * FA_LANES;
     s->seen = n;
     memset(above, 0, sizeof(double) * (size_t)from);
     memset(large, 0, sizeof(double) * (size_t)from);
@@ -169,12 +169,12 @@ FA_INLINE int fa_cap_fill_some(const fa_cap_block *block, fa_cap_nodes *s, doubl
            *log_q, *weight, *log_w, *slope, *x;
     int j, n;
     h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1)); /* j h is exact */
-    if (!(h > 1e-9) || !(high > low) || !(high - low < h * (FA_CAP_NODES_MAX - 2 * FA_LANE)) ||
+    if (!(h > 1e-9) || !(high > low) || !(high - low < h * (FA_CAP_NODES_MAX - 2 * FA_LANES)) ||
         !(fabs(low) < 0x1p28 * h))
         return 0;
     start = floor(low / h) * h;
     count = ceil((high - start) / h) + 1.0;
-    n = ((int)count + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
+    n = ((int)count + 2 * FA_LANES - 1) / (2 * FA_LANES) * (2 * FA_LANES);
     if (!fa_cap_nodes_reserve(s, n))
         return 0;
     s->sum.n = n;

@@ -152,7 +152,7 @@ FA_FUNC void fa_cap_hard_floor(fa_cap_nodes *s, double level)
     int j, from, n = s->sum.n;
     for (from = 0; from < n && s->sum.lr[from] <= level; from++)
         s->large[from] = s->above[from] = 0.0;
-    s->lifted = from / FA_LANE * FA_LANE;
+    s->lifted = from / FA_LANES * FA_LANES;
     for (j = from; j < n; j++) {
         s->large[j] = s->sum.wr[j];
         s->above[j] = 1.0;

@@ -50,9 +50,9 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
     double s0 = 0.0, s1 = 0.0, s2 = 0.0, many = 0.0, missing = block->w.q_mass, one, mean;
     int j, n = s->sum.n;
     if (small_only && s->seen < n)
-        n = (s->seen + FA_LANE - 1) / FA_LANE * FA_LANE;
+        n = (s->seen + FA_LANES - 1) / FA_LANES * FA_LANES;
     while (small_only && block->pair && n > 16 && weight[n - 9] < 1e-300)
-        n -= FA_LANE;
+        n -= FA_LANES;
     if (v * l[0] > FA_CAP_FAR && block->pair)
         return out;
     if (fa_max(v * l[0], v * l[n - 1]) > FA_CAP_FAR) {

@@ -17,13 +17,15 @@ typedef struct {
     double u, t, c, mean;      /* |u|, Im u, Re u; mean of l = loss - log(1-q) */
 } fa_cap_curve;
 
-FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_block *block, const fa_cap_line *line, double t, double top)
+/* narrow: factor on the strip */
+FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_block *block, const fa_cap_line *line, double t, double top,
+                                       double narrow)
 {
     fa_cap_curve out;
     double b = 1.0 - block->nodes.stretch, h = block->nodes.h, half, more;
     out.top = top;
     out.at = log((1.0 + block->sigma * block->sigma) * top / t);
-    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (h * block->sigma * block->sigma));
+    out.strip = narrow * fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (h * block->sigma * block->sigma));
     half = cos(0.5 * out.strip);
     more = pow(half, -b);
     out.swell = more / cos(0.5 * out.strip * b);
@@ -136,22 +138,30 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
     if (large)
         return log(swollen + fa_cap_left_large(block, curve, risen, swell_term[0]));
     before = fa_cap_left_mass(block, curve, risen, term[0]);
-    *slack_out = pay * (2.1 * swollen / sum + FA_EPS * (4.0 * n + fuzzy / sum));
+    *slack_out = pay * (fa_max(2.1, -2.0 / expm1(-kernel)) * swollen / sum + FA_EPS * (4.0 * n + fuzzy / sum));
     return log(sum + before);
 }
 
-/* on a curve of a good height: of all losses, the sum's own error added, and of large ones */
+/* on a curve of a good height: of all losses, the sum's own error added, in narrower strips while it is not small; and
+ * of large ones */
 FA_FUNC double fa_cap_majorant_all(fa_cap_block *block, const fa_cap_line *line, double t, double lower, double pay,
                                    double *slack_out)
 {
-    fa_cap_curve curve = fa_cap_curve_of(block, line, t, fa_cap_curve_top(block, line, t, lower));
-    return fa_cap_majorant(block, &curve, pay, 0, slack_out) + *slack_out;
+    double top = fa_cap_curve_top(block, line, t, lower), best = INFINITY, narrow, slack, log_b;
+    *slack_out = 0.0;
+    for (narrow = 1.0; narrow > 0.2 && !(best < INFINITY && block->steps * *slack_out < 3.0); narrow *= 0.5) {
+        fa_cap_curve curve = fa_cap_curve_of(block, line, t, top, narrow);
+        log_b = fa_cap_majorant(block, &curve, pay, 0, &slack) + slack;
+        *slack_out = log_b < best ? slack : *slack_out;
+        best = fa_min(best, log_b);
+    }
+    return best;
 }
 
 FA_FUNC double fa_cap_majorant_large(fa_cap_block *block, const fa_cap_line *line, double t, double lower, double pay)
 {
     double slack;
-    fa_cap_curve curve = fa_cap_curve_of(block, line, t, fa_cap_curve_top_large(block, line, t, lower));
+    fa_cap_curve curve = fa_cap_curve_of(block, line, t, fa_cap_curve_top_large(block, line, t, lower), 1.0);
     return fa_cap_majorant(block, &curve, pay, 1, &slack);
 }
 

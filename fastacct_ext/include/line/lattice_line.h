@@ -153,7 +153,7 @@ FA_FUNC int fa_lattice_add(fa_lattice_line *line, fa_cap_block *block)
         rounded += weight * (24.0 + 9.0 * FA_RUN + s->fine[j] + 6.0 * c * fabs(away));
         n++;
     }
-    for (; n % FA_LANE; n++)
+    for (; n % FA_LANES; n++)
         s->scratch[n] = s->scratch2[n] = 0.0;
     if ((double)n * line->half > FA_LATTICE_PAIRS)
         return 0;

@@ -44,9 +44,9 @@ FA_FUNC int fa_mix_fill(const fa_cap_block *block, fa_cap_nodes *s, double h, do
            unit = log(step / block->sigma) - FA_LOG_SQRT_2PI + block->pair->log_q0;
     double *z, *log_q, *log_w, *weight, *slope, *bend, *x;
     int j, n;
-    if (!(step > 0.0) || !(count > 0.0) || !(count < FA_MIX_NODES_MAX - 2 * FA_LANE) || !(fabs(start) < 0x1p28 * step))
+    if (!(step > 0.0) || !(count > 0.0) || !(count < FA_MIX_NODES_MAX - 2 * FA_LANES) || !(fabs(start) < 0x1p28 * step))
         return 0;
-    n = ((int)count + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
+    n = ((int)count + 2 * FA_LANES - 1) / (2 * FA_LANES) * (2 * FA_LANES);
     if (!fa_cap_nodes_reserve(s, n))
         return 0;
     s->sum.n = n;

@@ -149,7 +149,7 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_d
         !fa_pieces_mesh(law, demand, demands, block->is_alone ? 4 * FA_PIECES_NODES : FA_PIECES_NODES, &s->mesh))
         return 0;
     used = fa_pieces_count(law, &s->mesh);
-    n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
+    n = (used + 2 * FA_LANES - 1) / (2 * FA_LANES) * (2 * FA_LANES);
     if (!fa_cap_nodes_reserve(s, n))
         return 0;
     rows = (fa_node_rows){s->sum.lr, s->sum.log_w, s->slip, s->fine};
@@ -159,7 +159,7 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_d
         while (used > 1 && s->sum.lr[used - 1] > end)
             used--;
     }
-    n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
+    n = (used + 2 * FA_LANES - 1) / (2 * FA_LANES) * (2 * FA_LANES);
     for (j = used; j < n; j++)
         fa_node_put(&rows, j, s->sum.lr[used - 1], -1e4, 0.0, 0.0);
     s->sum.n = s->edge = n;

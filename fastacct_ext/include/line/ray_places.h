@@ -14,7 +14,7 @@
 #define FA_RAY_KEPT  2500  /* ... where they have at most so many entries each */
 
 typedef struct {
-    double re[FA_LANE], im[FA_LANE];
+    double re[FA_LANES], im[FA_LANES];
 } fa_lanes;
 
 /* one block: how many of its steps may choose the upper end, how many mostly do, and the table of W_k e^((c + i T)
@@ -93,7 +93,7 @@ FA_FUNC int fa_rays_open(fa_rays *rays)
     rays->picks = (int)picks;
     own = (size_t)(rays->blocks[longest].high - rays->blocks[longest].low + 1);
     rays->lanes = (int)lanes;
-    rays->memory = fa_alloc(sizeof(double) * ((own + lanes) * 2 * FA_LANE + (size_t)rays->picks * 3 + 8));
+    rays->memory = fa_alloc(sizeof(double) * ((own + lanes) * 2 * FA_LANES + (size_t)rays->picks * 3 + 8));
     if (!rays->memory)
         return 0;
     rays->blocks[longest].table = (fa_lanes *)rays->memory;

@@ -27,14 +27,14 @@ FA_INLINE void fa_times(double *re, double *im, double br, double bi)
  * nothing beside that */
 FA_FUNC void fa_ray_fill(const fa_rays *rays, fa_ray_block *b, int from, int to, const double *ur, const double *ui)
 {
-    double n = b->steps, l0 = b->ends.end[0].place, upr[FA_LANE], upi[FA_LANE], downr[FA_LANE], downi[FA_LANE],
-           wr[FA_LANE], wi[FA_LANE], choose, l;
+    double n = b->steps, l0 = b->ends.end[0].place, upr[FA_LANES], upi[FA_LANES], downr[FA_LANES], downi[FA_LANES],
+           wr[FA_LANES], wi[FA_LANES], choose, l;
     int i, k, mid = b->mode;
     fa_lanes *table = b->table - b->low;
     mid = mid < from ? from : mid > to ? to : mid;
     l = n * l0 + mid * b->gap;
     choose = lgamma(n + 1.0) - lgamma(mid + 1.0) - lgamma(n - mid + 1.0);
-    for (i = 0; i < FA_LANE; i++) {
+    for (i = 0; i < FA_LANES; i++) {
         double vr = ur[i] - (b->ends.is_flipped ? 1.0 : 0.0), over = 1.0 / (vr * vr + ui[i] * ui[i]), ai, bi, s2, cr,
                ci, ar = fa_end_at(b->ends.end, b->terms, vr * over, -ui[i] * over, &ai),
                br = fa_end_at(b->ends.end + 1, b->terms, vr * over, -ui[i] * over, &bi), size, turn;
@@ -57,7 +57,7 @@ FA_FUNC void fa_ray_fill(const fa_rays *rays, fa_ray_block *b, int from, int to,
     for (k = mid; k < to; k++) {
         double f = (n - k) / (k + 1.0);
         FA_PRAGMA(omp simd)
-        for (i = 0; i < FA_LANE; i++) {
+        for (i = 0; i < FA_LANES; i++) {
             double x = f * (wr[i] * upr[i] - wi[i] * upi[i]);
             wi[i] = f * (wr[i] * upi[i] + wi[i] * upr[i]);
             wr[i] = x;
@@ -70,7 +70,7 @@ FA_FUNC void fa_ray_fill(const fa_rays *rays, fa_ray_block *b, int from, int to,
     for (k = mid; k > from; k--) {
         double f = k / (n - k + 1.0);
         FA_PRAGMA(omp simd)
-        for (i = 0; i < FA_LANE; i++) {
+        for (i = 0; i < FA_LANES; i++) {
             double x = f * (wr[i] * downr[i] - wi[i] * downi[i]);
             wi[i] = f * (wr[i] * downi[i] + wi[i] * downr[i]);
             wr[i] = x;
@@ -103,7 +103,7 @@ FA_INLINE void fa_ray_pick(const fa_rays *rays, int x, double *re, double *im)
         w = block->table + x % m;
         x /= m;
         FA_PRAGMA(omp simd)
-        for (i = 0; i < FA_LANE; i++) {
+        for (i = 0; i < FA_LANES; i++) {
             double a = re[i] * w->re[i] - im[i] * w->im[i];
             im[i] = re[i] * w->im[i] + im[i] * w->re[i];
             re[i] = a;
@@ -126,16 +126,16 @@ FA_FUNC void fa_ray_prefix(fa_rays *rays, int from, int to, int way, const doubl
     const fa_ray_block *b = rays->blocks + rays->last;
     const fa_lanes *table = b->table - b->low;
     fa_lanes *out = rays->prefix - b->low;
-    double fr[FA_LANE], fi[FA_LANE], ar[FA_LANE] = {0.0}, ai[FA_LANE] = {0.0};
+    double fr[FA_LANES], fi[FA_LANES], ar[FA_LANES] = {0.0}, ai[FA_LANES] = {0.0};
     int i, k;
-    for (i = 0; i < FA_LANE; i++) {
+    for (i = 0; i < FA_LANES; i++) {
         double e = exp(fa_max(-700.0, -way * dr[i] * b->gap)), turn = -way * di[i] * b->gap;
         fr[i] = e * cos(turn);
         fi[i] = e * sin(turn);
     }
     for (k = way > 0 ? from : to; k >= from && k <= to; k += way) {
         FA_PRAGMA(omp simd)
-        for (i = 0; i < FA_LANE; i++) {
+        for (i = 0; i < FA_LANES; i++) {
             double x = table[k].re[i] + ar[i] * fr[i] - ai[i] * fi[i];
             ai[i] = table[k].im[i] + ar[i] * fi[i] + ai[i] * fr[i];
             ar[i] = x;
@@ -154,7 +154,7 @@ FA_FUNC void fa_ray_side(fa_rays *rays, double eps, int way, int part, const dou
     const int *cut = way > 0 ? rays->left : rays->right;
     int *made = rays->made + (way > 0), is_kept = rays->kept && part < FA_RAY_PARTS;
     int i, j, from = b->high + 1, to = b->low - 1, reach = (int)fa_min(1e6, ceil(50.0 / (least * b->gap)));
-    for (j = 0; j < FA_LANE; j++)
+    for (j = 0; j < FA_LANES; j++)
         re_out[j] = im_out[j] = 0.0;
     for (i = 0; i < rays->picks; i++)
         if (cut[i] >= b->low && cut[i] <= b->high) {
@@ -170,15 +170,15 @@ FA_FUNC void fa_ray_side(fa_rays *rays, double eps, int way, int part, const dou
     (void)fa_rays_seat(rays, is_kept ? rays->kept + (size_t)rays->lanes * (size_t)(2 * part + (way > 0))
                                      : b->table + (b->high - b->low + 1));
     if (!is_kept || part >= *made) {
-        fa_count((double)FA_LANE * (to - from));
+        fa_count((double)FA_LANES * (to - from));
         fa_ray_fill_others(rays, ur, ui);
         fa_ray_fill(rays, rays->blocks + rays->last, from, to, ur, ui);
         fa_ray_prefix(rays, from, to, way, dr, di);
         *made = is_kept ? part + 1 : *made;
     }
-    fa_count(4.0 * FA_LANE * rays->picks);
+    fa_count(4.0 * FA_LANES * rays->picks);
     for (i = 0; i < rays->picks; i++) {
-        double re[FA_LANE], im[FA_LANE], away;
+        double re[FA_LANES], im[FA_LANES], away;
         const fa_lanes *w;
         if (cut[i] < b->low || cut[i] > b->high)
             continue;
@@ -187,13 +187,13 @@ FA_FUNC void fa_ray_side(fa_rays *rays, double eps, int way, int part, const dou
             continue;
         w = rays->prefix + (cut[i] - b->low);
         FA_PRAGMA(omp simd)
-        for (j = 0; j < FA_LANE; j++) {
+        for (j = 0; j < FA_LANES; j++) {
             double co, si = fa_sincos_v(di[j] * away, &co), e = fa_exp_plain_v(fa_max(-690.0, dr[j] * away));
             re[j] = e * (w->re[j] * co - w->im[j] * si);
             im[j] = e * (w->re[j] * si + w->im[j] * co);
         }
         fa_ray_pick(rays, i, re, im);
-        for (j = 0; j < FA_LANE; j++) {
+        for (j = 0; j < FA_LANES; j++) {
             re_out[j] += re[j];
             im_out[j] += im[j];
         }
@@ -210,9 +210,9 @@ FA_FUNC void fa_ray_both(fa_rays *rays, double eps, double *sum)
     for (way = 1; way >= -1; way -= 2) {
         double y = -3.6;
         for (part = 0; y < end; part++) {
-            double ur[FA_LANE], ui[FA_LANE], dr[FA_LANE], di[FA_LANE], re[FA_LANE], im[FA_LANE], grow[FA_LANE],
+            double ur[FA_LANES], ui[FA_LANES], dr[FA_LANES], di[FA_LANES], re[FA_LANES], im[FA_LANES], grow[FA_LANES],
                 least = INFINITY;
-            for (i = 0; i < FA_LANE; i++, y += rays->step) {
+            for (i = 0; i < FA_LANES; i++, y += rays->step) {
                 double e = exp(-y), s = scale * exp(y - e);
                 dr[i] = way * FA_RAY_COS * s;
                 di[i] = FA_RAY_SIN * s;
@@ -222,7 +222,7 @@ FA_FUNC void fa_ray_both(fa_rays *rays, double eps, double *sum)
                 least = fa_min(least, fa_max(fabs(dr[i]), 1e-300));
             }
             fa_ray_side(rays, eps, way, part, ur, ui, dr, di, least, re, im);
-            for (i = 0; i < FA_LANE; i++) {
+            for (i = 0; i < FA_LANES; i++) {
                 double gr = way * FA_RAY_COS * grow[i], gi = FA_RAY_SIN * grow[i], pr = ur[i], pi = ui[i], over;
                 fa_times(&pr, &pi, ur[i] - 1.0, ui[i]); /* u (u - 1) */
                 over = 1.0 / (pr * pr + pi * pi);
@@ -243,9 +243,9 @@ FA_FUNC void fa_ray_there(fa_rays *rays, double *sum)
     for (k = 0; k < rays->picks; k++)
         any |= rays->at[k] >= 0;
     (void)fa_rays_seat(rays, b->table + (b->high - b->low + 1));
-    for (part = 0; any && part < 32; part += FA_LANE) {
-        double ur[FA_LANE], ui[FA_LANE], wr[FA_LANE], wi[FA_LANE], weight[FA_LANE], re[FA_LANE], im[FA_LANE];
-        for (i = 0; i < FA_LANE; i++) {
+    for (part = 0; any && part < 32; part += FA_LANES) {
+        double ur[FA_LANES], ui[FA_LANES], wr[FA_LANES], wi[FA_LANES], weight[FA_LANES], re[FA_LANES], im[FA_LANES];
+        for (i = 0; i < FA_LANES; i++) {
             int j = part + i, at = place + (j < 16 ? 15 - j : j - 16);
             double x = 0.5 * (1.0 + (j < 16 ? -fa_gauss_node[at] : fa_gauss_node[at])), size;
             wr[i] = x * endr;
@@ -263,7 +263,7 @@ FA_FUNC void fa_ray_there(fa_rays *rays, double *sum)
             memcpy(re, b->table[rays->at[k] - b->low].re, sizeof(re));
             memcpy(im, b->table[rays->at[k] - b->low].im, sizeof(im));
             fa_ray_pick(rays, k, re, im);
-            for (i = 0; i < FA_LANE; i++) {
+            for (i = 0; i < FA_LANES; i++) {
                 double gr = weight[i] * endr, gi = weight[i] * endi, vr = 1.0 - wr[i], vi = -wi[i],
                        size = 1.0 / (vr * vr + vi * vi);
                 fa_times(&gr, &gi, vr * size, -vi * size);

@@ -1,8 +1,7 @@
 /* loss/gaussian_profile.h -- delta(eps) of the Gaussian mechanism with mu = sensitivity/sigma (the analytic Gaussian
- * mechanism), and inverse.
+ * mechanism), and inverse (Balle and Wang 2018).
  *
- *   delta = Phi(a) - e^eps Phi(a - mu) = phi(a) [R(-a) - R(mu - a)],  a = mu/2 - eps/mu,  R Mills' ratio    (Balle and
- * Wang 2018)
+ *   delta = Phi(a) - e^eps Phi(a - mu) = phi(a) [R(-a) - R(mu - a)],  a = mu/2 - eps/mu,  R Mills' ratio
  *
  * Relative accuracy for every mu and eps: for mu < 0.1 the bracket is the integral of S(t) = -R'(t) = 1 - t R(t) > 0.
  */

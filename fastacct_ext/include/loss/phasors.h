@@ -9,10 +9,9 @@
 #include "../kernels.h"
 #include "mixtures.h"
 
-#define FA_LANE 8
-#define FA_RUN  8 /* points that are summed in a row */
+#define FA_RUN 8 /* points that are summed in a row */
 
-/* nodes on the real line, their number a multiple of FA_LANE */
+/* nodes on the real line, their number a multiple of FA_LANES */
 typedef struct {
     int n;
     double *lr, *wr, *log_w;   /* loss, weight (0 where it underflows), its logarithm */
@@ -27,18 +26,18 @@ typedef struct {
     const double *er, *ei, *fr, *fi;
 } fa_turning;
 
-/* sums at the present point and the next seven; every node is loaded and stored once.  n is a multiple of FA_LANE */
+/* sums at the present point and the next seven; every node is loaded and stored once.  n is a multiple of FA_LANES */
 FA_INLINE void fa_turn_run(const fa_turning *all, int first, int n, const int grows, double *re_out, double *im_out)
 {
-    double sr[FA_RUN][FA_LANE] = {{0.0}}, si[FA_RUN][FA_LANE] = {{0.0}};
+    double sr[FA_RUN][FA_LANES] = {{0.0}}, si[FA_RUN][FA_LANES] = {{0.0}};
     int start, lane, k;
-    for (start = first; start < n; start += FA_LANE) {
+    for (start = first; start < n; start += FA_LANES) {
         double *vr = all->vr + start, *vi = all->vi + start, *gr = grows ? all->gr + start : vr,
                *gi = grows ? all->gi + start : vi;
         const double *er = all->er + start, *ei = all->ei + start, *fr = grows ? all->fr + start : er,
                      *fi = grows ? all->fi + start : ei;
         FA_PRAGMA(omp simd)
-        for (lane = 0; lane < FA_LANE; lane++) {
+        for (lane = 0; lane < FA_LANES; lane++) {
             double a = vr[lane], b = vi[lane], c = er[lane], d = ei[lane], p = grows ? gr[lane] : 0.0,
                    q = grows ? gi[lane] : 0.0, next;
 #define FA_POINT(k)                                                                                                    \
@@ -69,7 +68,7 @@ FA_INLINE void fa_turn_run(const fa_turning *all, int first, int n, const int gr
     for (k = 0; k < FA_RUN; k++) {
         double re = 0.0, im = 0.0;
         FA_PRAGMA(omp simd reduction(+ : re, im))
-        for (lane = 0; lane < FA_LANE; lane++) {
+        for (lane = 0; lane < FA_LANES; lane++) {
             re += sr[k][lane];
             im += si[k][lane];
         }

@@ -15,7 +15,6 @@
 
 #include "../num/vector.h"
 
-#define FA_LANES               8
 #define FA_BLOCK               64      /* nodes filled at a time; a multiple of FA_LANES */
 #define FA_TAIL_WIDTH          8.0     /* the grid ends this many sigma outside [0, alpha]: Phi(-8) = 6.2e-16 */
 #define FA_TAIL_MASS           6.3e-16 /* > Phi(-FA_TAIL_WIDTH) */

@@ -1,12 +1,17 @@
 /* renyi/conversion.h -- from one point (alpha, K) of a log-moment curve to (epsilon, delta), as certified upper bounds.
  *
  * With a = alpha - 1, K = a * rdp:
- *   mironov                 eps = (K - log delta)/a                                            Mironov 2017,
- * proposition 3 canonne_kamath_steinke  eps = (K - log delta - log alpha)/a + log(a/alpha)                 Canonne et
- * al. 2020, proposition 12 optimal                 the smallest eps that the point implies (Asoodeh et al. 2021), by
- * its dual: for y in [0, 1) eps = log( a [ x/alpha + c y^a (x - y) ] ),  D = e^K - alpha y^a + a y^alpha, c = delta/D,
- * x = (y^a + D/(alpha delta))^(1/a);    y = 0 gives the line above every y is a valid bound, the minimum over y is the
- * optimum (docs/algorithms/conversion.md). Rounding is added as 8 u times the sum of the magnitudes that enter.
+ *
+ *   mironov                 eps = (K - log delta)/a                                Mironov 2017, proposition 3
+ *   canonne_kamath_steinke  eps = (K - log delta - log alpha)/a + log(a/alpha)     Canonne et al. 2020, proposition 12
+ *   optimal                 the smallest eps that the point implies (Asoodeh et al. 2021), by its dual:
+ *
+ *     eps = log(a [x/alpha + c y^a (x - y)]),  x = (y^a + D/(alpha delta))^(1/a),  0 <= y < 1
+ *     D = e^K - alpha y^a + a y^alpha,  c = delta/D
+ *
+ * y = 0 gives the line above; every y is a valid bound, and the minimum over y is the optimum: see
+ * docs/algorithms/conversion.md.
+ * Rounding is added as 8 u times the sum of the magnitudes that enter.
  */
 #ifndef FA_CONVERSION_H
 #define FA_CONVERSION_H

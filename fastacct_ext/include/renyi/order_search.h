@@ -1,10 +1,13 @@
 /* renyi/order_search.h -- epsilon and delta of a composition from its log-moments, over continuous orders.
  *
  * For sum_i n_i K_i =: K the functions to minimise over a = alpha - 1 are quasi-convex with a monotone derivative:
- *   epsilon  a^2 d eps/da = (a K' - K) + [log(1+a)] + log delta       ([ ] for canonne_kamath_steinke, absent for
- * mironov) delta    d log delta/da = K' - eps - [log(1 + 1/a)] so a safeguarded Newton iteration in log a on the
- * logarithm of the increasing side finds the one root (docs/algorithms/order_search.md). The search is in plain doubles
- * and proves nothing: every order gives a valid bound, and the last one is evaluated with its ledger.
+ *
+ *   epsilon  a^2 d eps/da = (a K' - K) + [log(1 + a)] + log delta
+ *   delta    d log delta/da = K' - eps - [log(1 + 1/a)]               [ ]: for canonne_kamath_steinke alone
+ *
+ * A safeguarded Newton iteration in log a on the logarithm of the increasing side finds the one root
+ * (docs/algorithms/order_search.md).  It is in plain doubles and proves nothing: every order gives a valid bound, and
+ * the last one is evaluated with its ledger.
  */
 #ifndef FA_ORDER_SEARCH_H
 #define FA_ORDER_SEARCH_H

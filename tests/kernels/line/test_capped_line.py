@@ -174,3 +174,19 @@ def test_two_steps_far_out_are_the_nested_integral(noise, rate, epsilon):
     for budget in ({}, {"tolerance": 12.0}, {"dead": 10.0}, {"need": 10.0}, {"floor": 1.0}):
         ledger = _ledger([(noise, rate, 2)], 0.0, epsilon, **budget)
         assert ledger is None or _holds(ledger, (truth - 1e-13, truth + 1e-13)), (budget, ledger)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "epsilon", "delta"),
+    [
+        (7.182551997766355, 0.2973298660508201, 9, 4.4526270149470975, 1.316483556362e-136),
+        (7.997931827245407, 0.18746459269839152, 10, 3.6267530223666333, 6.78443388297e-205),
+        (6.65815619634374, 0.08000051984450438, 138, 5.548116633025658, 6.2419748627e-229),
+    ],
+)
+def test_far_out_the_strip_of_the_tail_is_narrower_where_noise_is_large(noise, rate, steps, epsilon, delta):
+    job = fa.Gaussian(noise).poisson(rate) * steps
+    bounds = fa.delta_bounds(job, epsilon=epsilon, neighbors="remove")
+    assert bounds.status == fa.Status.TIGHT
+    assert bounds.lower < delta * (1 + 1e-9)
+    assert bounds.upper > delta * (1 - 1e-9)

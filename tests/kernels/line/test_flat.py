@@ -84,6 +84,17 @@ def test_every_error_of_a_ray_is_needed(budget):
     assert sum(outside) >= len(SAMPLES) - 1  # on both sides
 
 
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["places", "tables", "points"])
+def test_what_a_ray_rounds_is_counted(which):
+    most = 0.0
+    for scale, rate, epsilon in SAMPLES:
+        known = float(log(of_a_sample(scale, rate, epsilon)))
+        entry, moved = call("flat", "is_counted", scale, rate, 1, epsilon, known, which, answers=2)
+        assert moved <= entry
+        most = max(most, moved)
+    assert most > 0.0
+
+
 @pytest.mark.parametrize("budget", [{}, *BUDGETS.values()], ids=["usual", *BUDGETS])
 def test_a_ray_serves_other_epsilons(budget):
     for scale, rate, epsilon in SAMPLES:
@@ -148,3 +159,23 @@ def test_rounding_of_a_period_is_within_its_bound(count):
         truth, found = of_responses(size, count, epsilon), lattice(size, count, epsilon)
         assert holds(found, truth)
         assert found[1] < 1e-7
+
+
+MANY = (
+    [1.2, 1.6, 1.9, 2.3, 2.8, 3.4, 4.1, 5.3, 6.1, 7.7, 9.2, 11.9],
+    [17.0, 5.0, 12.0, 8.0, 16.0, 4.0, 9.0, 19.0, 6.0, 11.0, 7.0, 14.0],
+)  # scales of Laplace noise, and how often
+
+
+@pytest.mark.parametrize("far", [0.1, 0.2])
+def test_a_tail_that_is_bounded_on_average_holds_what_few_points_leave_out(far):
+    outside = []
+    for epsilon in (12.0, 24.0, 36.0):
+        truth, up, down, _, points = call("flat", "spread", 12, epsilon, 1.0, lists=MANY, answers=5)
+        assert points == 1536
+        assert up + down < 1e-4
+        found = call("flat", "spread", 12, epsilon, far, lists=MANY, answers=5)
+        assert 0 < found[4] <= 1536 * far**2
+        assert found[0] - found[2] - down <= truth <= found[0] + found[1] + up
+        outside.append(abs(found[0] - truth) > found[1] - found[3])
+    assert any(outside)

@@ -19,6 +19,7 @@ static double good_of(const char *where)
 #define FA_RAY_LOST      ends_lost
 #define FA_LATTICE_SMALL atoms_small
 #include "line/flat.h"
+#include "once.h"
 
 /* log delta, errors above and below, slope */
 static void give(const fa_flat_reading *r, double *out)
@@ -65,6 +66,85 @@ void ray(double scale, double rate, double steps, double eps, double ref, double
             r = fa_ray_read(&line, eps);
             give(&r, out);
             out[4] = line.rays.t, out[5] = line.n;
+        }
+    }
+    fa_ray_line_free(&line);
+    fa_cap_job_free(&job);
+}
+
+/* one line of so many kinds of Laplace noise whose tail is bounded on average, with points for 1,536 far^2: log delta,
+ * errors above and below, the tail among them, and its points (0: none is bounded so) */
+void spread(double kinds, double eps, double far, const double *scale, const double *count, double *out)
+{
+    static laplace release[40];
+    static fa_cap_work work;
+    fa_cap_effort effort = fa_cap_usual_effort();
+    fa_cap_reading r;
+    fa_cap_ledger g;
+    int i;
+    out[0] = out[1] = out[2] = out[3] = out[4] = 0.0;
+    nodes_good = 29.5, effort.far = far;
+    if (fa_cap_job_clear(&work.job, (int)kinds)) {
+        for (i = 0; i < (int)kinds; i++) {
+            laplace_of(release + i, scale[i], 1.0);
+            fa_cap_job_add_pieces(&work.job, &release[i].law, count[i]);
+        }
+        if (read_once(&work, eps, &effort, 0, &r, &g) && work.line.spread)
+            out[0] = r.log_value, out[1] = g.up, out[2] = g.down, out[3] = g.tail, out[4] = work.line.n;
+    }
+    fa_cap_work_free(&work);
+}
+
+#define MUCH 1e6 /* times what is counted: far above the rounding of the readings that are compared */
+
+/* one error of a ray alone, over delta: what its ledger counts, and by how much delta moves where that is really off.
+ * which: what rounding of losses moves places by (0), what the ends' tables round (1), and the points (2).  NaN: no
+ * line */
+void is_counted(double scale, double rate, double steps, double eps, double ref, double which, double *out)
+{
+    laplace release;
+    fa_cap_job job;
+    fa_ray_line line;
+    fa_flat_place at;
+    double drift, plain;
+    int i, e, k;
+    memset(&job, 0, sizeof(job));
+    memset(&line, 0, sizeof(line));
+    out[0] = out[1] = NAN;
+    rule_good = nodes_good = 29.5, ends_lost = 2e-14;
+    laplace_of(&release, scale, rate);
+    release.atoms[0].slip = release.atoms[1].slip = MUCH;
+    if (fa_cap_job_clear(&job, 1)) {
+        fa_cap_job_add_pieces(&job, &release.law, steps);
+        if (fa_flat_find(&job, eps, 0.0, &at) && fa_ray_draw(&job, &line, &at, eps, ref)) {
+            fa_flat_reading r[3];
+            fa_end *end = line.rays.blocks->ends.end;
+            drift = line.drift, plain = line.plain;
+            line.moduli = line.plain = line.cut = line.rule = line.there = -INFINITY;
+            line.drift = 0.0;
+            for (k = 0; k < line.n; k++)
+                line.off[k] = 0.0;
+            r[0] = fa_ray_read(&line, eps);
+            line.drift = which == 0.0 ? drift : 0.0;
+            line.plain = which == 1.0 ? plain : -INFINITY;
+            r[1] = fa_ray_read(&line, eps);
+            for (e = 0; e < 2 && which == 0.0; e++)
+                end[e].place += FA_EPS * MUCH;
+            for (e = 0; e < 2 && which == 1.0; e++) {
+                end[e].atom *= 1.0 + 10.0 * FA_EPS * MUCH;
+                for (i = 0; i < FA_RAY_TERMS; i++)
+                    end[e].coef[i] *= 1.0 + 300.0 * FA_EPS * MUCH;
+            }
+            for (k = 0; k < line.n && which == 2.0; k++) {
+                line.arg_f[k] *= 1.0 + FA_EPS * MUCH;
+                line.log_f[k] += 40.0 * FA_EPS * MUCH;
+            }
+            line.rays.made[0] = line.rays.made[1] = 0;
+            r[2] = fa_ray_read(&line, eps);
+            out[0] = which == 0.0   ? r[1].up - r[0].up
+                     : which == 1.0 ? MUCH * (r[1].up - r[0].up)
+                                    : MUCH * (r[0].up - 8.0 * FA_EPS * (4.0 + fabs(ref)));
+            out[1] = fabs(expm1(r[2].log_value - r[1].log_value));
         }
     }
     fa_ray_line_free(&line);

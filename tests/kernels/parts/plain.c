@@ -6,7 +6,6 @@
 #include "loss/gaussian_profile.h"
 #include "num/interval.h"
 #include "num/window.h"
-#include "renyi/binomial_series.h"
 #include "renyi/order_search.h"
 
 /* what two intervals share */
@@ -40,8 +39,8 @@ void gaussian(double mu, double eps, double *out)
     out[1] = fa_gaussian_epsilon(mu, out[0]);
 }
 
-/* K of a sampled Gaussian at 1 + a: bounds with a cache and without, by the series where it is asked for, Minkowski's */
-void moment(double sigma, double q, double a, double series, double *out)
+/* K of a sampled Gaussian at 1 + a: bounds with a cache and without, Minkowski's */
+void moment(double sigma, double q, double a, double *out)
 {
     static fa_log_moment m;
     fa_moment at;
@@ -53,12 +52,7 @@ void moment(double sigma, double q, double a, double series, double *out)
         fa_log_moment_cache(&m, fa_min(a, m.a_limit));
     fa_log_moment_at(&m, a, &at, FA_BOTH);
     out[2] = at.lower, out[3] = at.upper;
-    out[4] = -INFINITY, out[5] = INFINITY;
-    if (series != 0.0) {
-        fa_series(sigma, q, 1.0 + a, &at);
-        out[4] = at.lower, out[5] = at.upper;
-    }
-    out[6] = fa_sgm_minkowski(sigma, q, a, &d1, &d2);
+    out[4] = fa_sgm_minkowski(sigma, q, a, &d1, &d2);
 }
 
 /* two blocks: bounds of K at 1 + a; epsilon at log delta of the best order, and that order */

@@ -10,6 +10,7 @@ from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct import reference
+from fastacct.accountants.series import by_series
 from fastacct_ext import _kernels
 from tests import kernel_parts
 from tests.oracle_data import load, relative_excess
@@ -60,23 +61,23 @@ def test_the_containment_check_catches_a_bound_that_is_slightly_too_small():
 
 def test_series_and_quadrature_prove_overlapping_intervals_at_integer_orders(level):
     rng = np.random.default_rng(5)
-    n = 600
+    n = 100
     sigma, q = 10 ** rng.uniform(-1.5, 4, n), 10 ** rng.uniform(-12, 0, n)
     order = np.floor(10 ** rng.uniform(np.log10(2), 3.5, n))
-    low, high, codes = np.empty(n), np.empty(n), np.empty(n, dtype=np.uint8)
-    _kernels.rdp_bounds_by_series(sigma, q, order, low, high, codes)
+    each = [by_series(float(s), float(r), int(k)) for s, r, k in zip(sigma, q, order, strict=True)]
+    low, high = np.array(each).T
     b = fa.dpsgd.rdp_bounds(noise_multiplier=sigma, sample_rate=q, orders=order)
     assert (low <= high).all()
     assert (low <= b.upper).all()
     assert (b.lower <= high).all()
-    assert (high / low - 1).max() < 1e-12
+    assert (high / low - 1).max() < 4e-15
 
 
 def test_the_series_is_public_and_agrees_at_many_whole_orders():
     rng = np.random.default_rng(6)
-    sigma, q = 10 ** rng.uniform(-1, 3, 100_000), 10 ** rng.uniform(-9, 0, 100_000)
-    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": 10 ** rng.integers(0, 6, 100_000)}
-    orders = np.floor(10 ** rng.uniform(np.log10(2), 2.5, 100_000))
+    sigma, q = 10 ** rng.uniform(-1, 3, 10_000), 10 ** rng.uniform(-9, 0, 10_000)
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": 10 ** rng.integers(0, 6, 10_000)}
+    orders = np.floor(10 ** rng.uniform(np.log10(2), 2.5, 10_000))
     one, other = fa.dpsgd.rdp_bounds(**run, orders=orders, method="series"), fa.dpsgd.rdp_bounds(**run, orders=orders)
     assert (np.maximum(one.lower, other.lower) <= np.minimum(one.upper, other.upper)).all()
     assert (one.status == fa.Status.TIGHT).all()
