@@ -13,7 +13,7 @@ edge case              answer
 sample_rate = 0        nothing is released: epsilon 0, delta 0
 steps = 0              the same
 noise_multiplier inf   the same
-noise_multiplier = 0   no noise: epsilon inf, delta 1 (lower bounds 0)
+noise_multiplier = 0   epsilon inf, delta 1 (lower bounds 0); for `neighbors="add"` as at delta = 0
 delta = 0              epsilon inf (a Gaussian has no pure guarantee); for `neighbors="add"`
                        -steps log(1 - sample_rate), the largest loss there is
 delta = 1              epsilon 0

@@ -22,7 +22,10 @@ from fastacct.readers.ladder import Step
 
 _TOGETHER: Final = ("these together",)
 """Where no reader alone has the answer."""
-_BOUNDS: Final = ("[", "at most", ">=")
+_NONE: Final = ("none of them",)
+"""Where none has a bound."""
+_INFINITE: Final = Found(np.inf, np.inf, Status.NOT_MET)
+_BOUNDS: Final = ("[", "at most", ">=", "infinite")
 """What a reader with a bound begins with."""
 
 
@@ -105,7 +108,6 @@ def explain(
     steps = explained(process, ask, settings) if settings else [Step(name, Found(lower, upper, status), counts=True)]
     steps = _once(steps)
     answered = _answering(steps, upper)
-    together = ((*_TOGETHER, f"[{lower!r}, {upper!r}]"),) * (answered == _TOGETHER)
     return Explanation(
         f"{quantity} at {given} = {target!r}, {relation}, {type(chosen).__name__}",
         lower,
@@ -113,7 +115,9 @@ def explain(
         status.name,
         tuple(f"{mechanism!r} * {count}" for mechanism, count in process.decompose(relation)),
         answered,
-        _rows(steps, process.tight) + together + (_from_below(process, lower) if is_exact else ()),
+        _rows(steps, process.tight)
+        + _of_none(answered, lower, upper)
+        + (_from_below(process, lower) if is_exact else ()),
     )
 
 
@@ -130,7 +134,15 @@ def _rows(steps: Iterable[Step], tight: bool) -> tuple[tuple[str, str], ...]:
 
 def _answering(steps: Iterable[Step], upper: float) -> tuple[str, ...]:
     """The readers whose bound is the answer."""
+    if upper == np.inf:
+        return tuple(step.name for step in steps if step.said == _INFINITE) or _NONE
     return tuple(step.name for step in steps if step.counts and step.said[1] == upper) or _TOGETHER
+
+
+def _of_none(answered: tuple[str, ...], lower: float, upper: float) -> tuple[tuple[str, str], ...]:
+    """The row of an answer that no reader alone has."""
+    words = {_TOGETHER: f"[{lower!r}, {upper!r}]", _NONE: "no finite bound is known"}
+    return tuple((name, said) for (name,), said in words.items() if answered == (name,))
 
 
 def _in_words(said: Found | str, tight: bool) -> str:
@@ -138,7 +150,7 @@ def _in_words(said: Found | str, tight: bool) -> str:
     if isinstance(said, str):
         return said
     if said.upper == np.inf:
-        return "no finite bound"
+        return "infinite" if said == _INFINITE else "no finite bound"
     return f"[{said.lower!r}, {said.upper!r}]" if tight else f"at most {said.upper!r}"
 
 

@@ -99,7 +99,11 @@ def judged(lower: float, upper: float, worst: float) -> Found:
 
 
 def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
-    """The interval of a lower bound and the smallest of some upper ones; the largest, where they exclude each other."""
+    """The interval of a lower bound and the smallest of some upper ones.
+
+    Where they exclude each other one of them is wrong, and nobody knows which: the largest of all bounds from above,
+    and nothing from below.
+    """
     upper = min(uppers)
     if lower <= upper:
         return lower, upper
@@ -110,7 +114,7 @@ def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
         return upper, upper
     text = f"certified bounds do not meet: at least {lower!r}, at most {upper!r}; please report this as an error"
     warnings.warn(text, DisjointBoundsWarning, stacklevel=3)
-    return upper, max(lower, *uppers)
+    return -math.inf, max(lower, *uppers)
 
 
 def meet(lower: Cells, *uppers: Cells) -> tuple[Cells, Cells]:

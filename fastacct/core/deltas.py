@@ -146,7 +146,8 @@ def power_bounds(at: Cells, low: Cells, high: Cells, top: Cells) -> tuple[Cells,
         least, most = _by_chords(at, low, high, _power(top, at), _power(top + 1.0, at))
         fall = np.where(top < 0.0, top, -1.0)
         beyond = float(high[-2]) * np.exp(at[-2]) ** fall / -fall
-    least = np.where((top[:, None] + 1.0) * at[1:-1] < LARGEST - 10.0, least, 0.0)
+    is_held = (top[:, None] + 1.0) * at[1:-1] < LARGEST - 10.0
+    least, most = np.where(is_held, least, 0.0), np.where(is_held, most, np.where(high[:-2] > 0.0, math.inf, 0.0))
     far = np.where(top < 0.0, beyond, math.inf if high[-2] > 0.0 else 0.0)
     return least.sum(axis=1) * (1.0 - _ROUNDED), (most.sum(axis=1) + far) * (1.0 + _ROUNDED)
 

@@ -44,6 +44,16 @@ class Sampler(NamedTuple):
     is_seen: bool = False
     """Whether everyone knows in which step of an epoch a record takes part, as far as is proved."""
 
+    @property
+    def hides_size(self) -> bool:
+        """Whether the number of records in a batch is secret."""
+        return not (self.keeps_size or self.is_seen)
+
+    @property
+    def names_records(self) -> bool:
+        """Whether its numbers hold for one number of all records."""
+        return "records" in self.needs and not self.is_by_epochs
+
 
 _SIZES: Final = ("batch_size", "records")
 # fmt: off

@@ -25,7 +25,7 @@ EXACTLY: Final = Settings()
 DIVERGENCES: Final = Settings(rungs=("pure", "divergences"))
 QUICKLY: Final = Settings(rungs=("line", "pure"))
 ROUGHLY: Final = Settings(rungs=("line", "pure", "coarse"))
-SPARINGLY: Final = Settings(rungs=("line", "pure", "twice", "divergences", "unsampled"))
+SPARINGLY: Final = Settings(rungs=("pure", "divergences", "unsampled"))
 
 
 class Ask(NamedTuple):

@@ -46,6 +46,7 @@ def rates(
     if relation not in _REVERSE and wide.any():
         lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
         lower, upper = meet(np.maximum(lower, lines.lower), np.minimum(upper, lines.upper))
+        lower = np.maximum(lower, 0.0)
     status = np.where((lower <= 0.0) & (fpr < 1.0) & (not positives), Status.NOT_MET, status_of(lower, upper))
     return Bounds(lower, upper, status.astype(np.uint8))
 

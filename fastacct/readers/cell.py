@@ -166,13 +166,8 @@ class CellReader(Guarded):
 
     @cached
     def largest(self) -> float:
-        """The sum of pure guarantees; inf where one is missing, and of Gaussians without noise: their epsilon is."""
-        return self.renyi.pure_epsilon if self.has_noise else math.inf
-
-    @cached
-    def has_noise(self) -> bool:
-        """Whether all sampled Gaussians have noise."""
-        return not any((one := m.sampled_gaussian(self.relation)) and one.noise == 0.0 for m, _ in self.table)
+        """The sum of pure guarantees; inf where one is missing."""
+        return self.renyi.pure_epsilon
 
     @cached
     def is_bound(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -62,6 +63,7 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     nearly = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)  # the lower end is far below the upper one
     known = exact(part, ask) if whole.has_alternatives else by_cells(whole, ask, nearly)
     lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(known.lower), np.ravel(bounds.upper)))
+    lower = np.maximum(lower, BOTTOM[WHAT[ask.quantity]])
     return Bounds(lower, upper, status_of_answer(ask.quantity, lower, upper))
 
 
@@ -83,13 +85,18 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
 
     Each target by itself, so that its bits do not depend on the others.
     """
-    first = [by_cells(job, ask, QUICKLY) for job in jobs]
+    if (is_dear := bool(ask.quantity == "epsilon" and np.min(ask.target, initial=1.0) < 1e-60)) and ask.shape:
+        one = partial(_largest, jobs, is_lower=is_lower)
+        return per_cell(ask.shape, ask.target, ask.shape, lambda _, x: one(ask._replace(target=x[0], shape=())))
+    with counted() as done:  # so deep lines may take seconds each
+        first = [by_cells(job, ask, SPARINGLY if is_dear and sum(done.values()) > 2e9 else QUICKLY) for job in jobs]
     lower, upper, status = (np.stack([np.ravel(found[i]) for found in first]) for i in range(3))
     is_final = status == Status.TIGHT
     for i, target in enumerate(np.broadcast_to(ask.target, ask.shape).ravel()):
         asked = ask._replace(target=np.array(target), shape=())
         _tell_apart(jobs, asked, lower[:, i], upper[:, i], is_final[:, i], is_lower=is_lower)
     low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
+    low = np.maximum(low, BOTTOM[WHAT[ask.quantity]])
     return Bounds(low, high, status_of_answer(ask.quantity, low, high))
 
 

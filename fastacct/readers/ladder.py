@@ -190,8 +190,6 @@ def _coarse(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Divergences at the best order."""
-    if cell.is_gaussian and not cell.has_noise:
-        raise OutOfReachError("a Gaussian without noise has an infinite epsilon")
     read = cell.renyi.epsilon if one.quantity == "epsilon" else cell.renyi.log_delta
     upper = read(one.target, one.upper)
     order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
@@ -269,6 +267,7 @@ def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.int
     before = out.take(at)
     if said.name == "contour" or not cell.is_bound:
         lower, upper = meet(np.maximum(before.lower, said.lower), said.upper, before.upper)
+        lower = np.maximum(lower, BOTTOM[WHAT[quantity]])
     else:
         lower, upper = np.full(at.size, BOTTOM[WHAT[quantity]]), np.minimum(said.upper, before.upper)
     status = status_of_answer(quantity, lower, upper)

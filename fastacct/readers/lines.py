@@ -30,8 +30,6 @@ _PLACES: Final = [-710.0, *(-place for place in _TRIED[::-1]), 0.0, *_TRIED, 710
 the ends are not asked."""
 _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
-_BESIDE: Final = (0.0, 1e-3, -1e-3)
-"""What is tried next to a corner, which can be found exactly: lines through points near it have fewer roundings."""
 _BEYOND: Final = 1e290
 
 _DeltasAt = Callable[[tuple[float, ...]], list[float]]
@@ -226,9 +224,10 @@ class _Search:
                 break
             beyond = corner + math.copysign(1e-14 * (1.0 + abs(corner)), corner)  # delta has its corner, too
             sides = np.append(np.linspace(low, best, 4), np.linspace(best, high, 4)).tolist() * (self.left > 12.0)
-            tried = [beyond * (1.0 + away) for away in _BESIDE] + [following, *sides] * (not is_corner)
-            self.ask(one for one in tried if low < one < high)
-            is_sure = is_corner or self._is_right(following, foretold)
+            self.ask(one for one in [beyond, *[following, *sides] * (not is_corner)] if low < one < high)
+            *_, delta = self.known.get(following, (0.0, 0.0))
+            is_right = delta > 0.0 and bool(abs(math.log(delta) - foretold(np.array(abs(following)))) <= 3e-6)
+            is_sure = is_corner or is_right  # as foretold: it is believed, then
         return [epsilon for epsilon in self.known if e[max(at - 2, 0)] <= epsilon <= e[min(at + 2, len(e) - 1)]]
 
     def _so_far(self) -> tuple[float, int, list[float], Cells]:
@@ -247,12 +246,6 @@ class _Search:
         low = e[at - 1] if at else _PLACES[bisect_left(_PLACES, e[at] - near) - 1]
         high = (e[at + 1 :] or [*_PLACES, math.inf][bisect_right(_PLACES, e[at] + near) :])[0]
         return max(low, -_TRIED[-1]), min(high, self.last)
-
-    def _is_right(self, epsilon: float, foretold: Callable[[Cells], Cells]) -> bool:
-        """Whether delta is what was foretold."""
-        delta = self.known[epsilon][2] if epsilon in self.known else 0.0
-        # it is believed, then
-        return delta > 0.0 and bool(abs(math.log(delta) - foretold(np.array(abs(epsilon)))) <= 3e-6)
 
 
 def _rates(delta: Cells, epsilon: Cells, fpr: float) -> tuple[Cells, Cells]:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, Status, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Status, meet, status_of
 from fastacct.core.inputs import PAD, ROUNDING, Cells, Codes
 from fastacct_ext._kernels import Quantity
 
@@ -138,5 +138,5 @@ def through(
         low = below.log_delta(low, np.zeros(low.size), -1.0)
     if what == DELTA:
         low, high = delta_from(low, high)
-    low = np.minimum(low, high)
+    low, high = meet(low, high)
     return Reading(low, high, status_within(low, high, what))

@@ -67,6 +67,7 @@ def _at_one(whole: Process, relation: Relation, threads: int) -> Bounds:
     ends_of = [divergence_bounds(cell, np.ones(1), relation) for cell in whole.cells()]
     ends = [(0.0, np.inf) if pair is None else (pair[0].item(), pair[1].item()) for pair in ends_of]
     lower, upper = meet(*np.array(ends).reshape(-1, 2).T, np.asarray(above.upper).min(axis=0).ravel())
+    lower = np.maximum(lower, 0.0)
     status = np.asarray(above.status).min(axis=0).ravel()
     return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), status).astype(np.uint8))
 
@@ -107,6 +108,7 @@ def _of_losses(cell: Cell, orders: Cells, relation: Relation, only_upper: bool) 
     if known is None:
         raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {Process(cell)!r} is not; use rdp")
     lower, upper = meet(known[0], upper)
+    lower = np.maximum(lower, 0.0)
     return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), Status.NOT_MET))
 
 

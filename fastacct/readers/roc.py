@@ -92,6 +92,7 @@ class _Direction:
             fnr_upper = np.minimum(np.minimum(fnr, 1.0 - tpr + PAD), fnr_upper)
             tpr_lower, self.tpr_upper = meet(tpr_lower, self.tpr_upper)
             self.fnr_lower, fnr_upper = meet(self.fnr_lower, fnr_upper)
+            tpr_lower, self.fnr_lower = np.maximum(tpr_lower, self.fpr), np.maximum(self.fnr_lower, 0.0)
         is_sharp = status_of(best.tpr_lower, best.tpr_upper) == Status.TIGHT
         return Rates(tpr_lower, self.tpr_upper, self.fnr_lower, fnr_upper), is_sharp
 

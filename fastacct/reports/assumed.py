@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from fastacct.reports.numbers import KNOWN, ONE_SIZE, SHUFFLED, Numbers
+from fastacct.mechanisms.samplers import SAMPLERS
+from fastacct.reports.numbers import KNOWN, SHUFFLED, Numbers
 from fastacct.reports.shown import percent
 
 WEAK: Final = 0.9
 """A true-positive rate at 1 % false positives above which a guarantee protects no single record."""
 ATTACK: Final = "recognized, if 1 % of the unused are wrongly suspected"
-_SECRET_SIZES: Final = ("poisson", "truncated", "cyclic", "allocation")
-"""Samplers of which the number of records in a batch is not public."""
 
 
 class Section(NamedTuple):
@@ -52,7 +51,7 @@ def assumed(n: Numbers) -> Section:
         if n["run"].get("sampling") == "shuffled":
             whole = "An epoch ends with a batch: no batch has records of two epochs."
             rows.append((whole, "The numbers do not hold: a record may be in such a batch twice."))
-        if n["run"].get("sampling", "poisson") in _SECRET_SIZES:
+        if SAMPLERS[n["run"].get("sampling") or "poisson"].hides_size:
             fixed = "The noisy sum is divided by a fixed number (the expected batch size), not by how many were drawn."
             rows.append((fixed, "The numbers do not hold: how many were drawn is told without noise."))
     else:
@@ -83,7 +82,7 @@ def assumed(n: Numbers) -> Section:
     if n["neighbors"] in ("replace_one", "zero_out"):
         more = "The guarantee compares data sets of one size: it does not hide how many records there are."
         rows.append(("The number of records is public.", more))
-    elif n["run"].get("sampling") in ONE_SIZE and "records" in n["run"]:
+    elif "records" in n["run"] and SAMPLERS[n["run"].get("sampling") or "poisson"].names_records:
         larger = f"The larger of the two data sets has {float(n['run']['records']):,.0f} records."
         rows.append(
             (f"{larger} Both have the same batch size, or limit.", "Of another number of records other numbers hold.")

@@ -20,7 +20,7 @@ from fastacct.core.work import counted
 from fastacct.epsilon import delta as smallest_delta
 from fastacct.epsilon import epsilon, epsilon_bounds
 from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.mechanisms.samplers import OF_ONE_SIZE
+from fastacct.mechanisms.samplers import SAMPLERS
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ _CHANGES: Final = (
     ("batch_size", 2, "batches twice as large"),
     ("sample_rate", 2, "batches twice as large"),
 )
-ONE_SIZE: Final = (*OF_ONE_SIZE, "truncated")
-"""Samplers whose numbers are those of a number of records."""
 _NO_OTHERS: Final = {"groups": dict[int, float](), "what_if": dict[str, float]()}
 _LISTED: Final = 4
 """Parts of a history that are written out."""
@@ -174,7 +172,7 @@ def run_in_words(run: Run, relation: Relation = "add_remove") -> dict[str, str]:
     """Every parameter of a run, as a paper names it: its noise, its batches, its length, its sampler."""
     sampling = run.get("sampling") or "poisson"
     about = in_words(sampling).replace("at_most and records", "this number and that of all records")
-    if sampling in ONE_SIZE and both_ways(relation) == "add_remove":
+    if SAMPLERS[sampling].names_records and both_ways(relation) == "add_remove":
         about = about.rpartition(", and ")[0]  # data sets whose number is public do not differ in size
     for name in ("batch_size", "at_most", "bands"):
         about = about.replace(name, _grouped(run.get(name)) if run.get(name) is not None else name)
@@ -188,8 +186,7 @@ def run_in_words(run: Run, relation: Relation = "add_remove") -> dict[str, str]:
     records, batch, epochs = (run.get(name) for name in ("records", "batch_size", "epochs"))
     of = f" of {_grouped(records)} records" if records is not None else ""
     if batch is not None:
-        is_expected = sampling in ("poisson", "truncated", "cyclic", "allocation")
-        told["batches"] = f"{'expected ' * is_expected}batch size {_grouped(batch)}{of}"
+        told["batches"] = f"{'expected ' * SAMPLERS[sampling].hides_size}batch size {_grouped(batch)}{of}"
     else:
         told["batches"] = f"sample rate {_short(run['sample_rate'])}{of}"
     steps = _steps(run, sampling)
@@ -213,7 +210,7 @@ def mechanism_in_words(text: str) -> str:
 
 def _steps(run: Run, sampling: str) -> str:
     """The number of steps, for which the last batch of an epoch may be a smaller one."""
-    if sampling not in ("allocation", "shuffled"):
+    if not SAMPLERS[sampling].is_by_epochs:
         return f"{float(parameters(run)['steps']):,.0f}"
     records, batch, epochs = (as_written(cast("float", run.get(name))) for name in ("records", "batch_size", "epochs"))
     share = as_written(cast("float", run.get("selected") or 1)) * records / batch

@@ -10,8 +10,9 @@ from typing import Final
 from fastacct.core.relations import RELATIONS
 from fastacct.core.rounding import digits_down
 from fastacct.mechanisms import __all__ as _mechanisms
+from fastacct.mechanisms.samplers import SAMPLERS
 from fastacct.reports.assumed import ATTACK, WEAK, Section, assumed, unit_of
-from fastacct.reports.numbers import KNOWN, ONE_SIZE, REPLACED, Numbers, mechanism_in_words
+from fastacct.reports.numbers import KNOWN, REPLACED, Numbers, mechanism_in_words
 from fastacct.reports.shown import at_most, of_100, percent, power, three_down
 
 HALF: Final = 0.5
@@ -367,7 +368,8 @@ def _in_terms_of_nist(n: Numbers) -> Section:
     """The words of SP 800-226 and what this report says to each."""
     bounded = {"replace_one": "bounded", "zero_out": "zero-out"}.get(n["neighbors"], "unbounded")
     size = "their number of records is public" if bounded != "unbounded" else "they differ in size"
-    if bounded == "unbounded" and n["run"].get("sampling") in ONE_SIZE and "records" in n["run"]:
+    names_records = SAMPLERS[n["run"].get("sampling") or "poisson"].names_records
+    if bounded == "unbounded" and names_records and "records" in n["run"]:
         size = f"the larger one has {float(n['run']['records']):,.0f} records"
     kind = "pure" if n["delta"] == 0.0 else "approximate"
     told = "none is proved at this δ" if n["epsilon"] == math.inf else f"ε ≤ {at_most(n['epsilon'])}"

@@ -84,6 +84,8 @@ class Sums:
 
     def delta_of_two(self, at: Cells) -> Cells:
         """Delta of two releases: the mean of that of one, at what the other leaves of each epsilon."""
+        if not self.loss.size:
+            return np.full(at.shape, self.law.infinite)
         return np.array([self._delta_of_two(epsilon) for epsilon in at.tolist()])
 
     def _delta_of_two(self, epsilon: float) -> float:
@@ -97,6 +99,8 @@ class Sums:
         if s < 0.0 and self.total < 1.0 - 1e-9:
             return math.nan  # what is missing may have any loss
         loss, mass = self.loss, self.mass
+        if not loss.size:
+            return -math.inf  # all of it is infinite
         terms = np.log(np.abs(mass)) + s * loss
         top = float(terms.max())
         if self.law.outside(_TAIL)[0] > 0.0 and max(terms[0], terms[-1]) > top - _DEEP:
@@ -135,7 +139,7 @@ class Sums:
             far = math.exp(min(-power * math.log1p(-rate), 700.0))
             more = self.law.infinite * (far - 1.0) + self.total - 1.0
         exponent = power * size
-        if float(exponent.max()) < 1.0:
+        if float(exponent.max(initial=0.0)) < 1.0:
             return math.log1p(max(float(np.sum(weight * np.expm1(exponent))) + more, -0.5)) / (order - 1.0)
         with np.errstate(divide="ignore"):
             rest = math.log(max(1.0 - float(np.sum(weight)) + more, 1e-300))

@@ -1,5 +1,7 @@
 """Explanations: the readers named are those whose bound is the answer."""
 
+import math
+
 import pytest
 
 import fastacct as fa
@@ -19,7 +21,8 @@ def test_what_answered_is_a_row_with_the_answer(job, target):
     assert (why.lower, why.upper, why.status) == (bounds.lower, bounds.upper, bounds.status.name)
     rows = dict(why.readers)
     assert why.answered
-    assert all(rows[name].rstrip("]").endswith(f" {why.upper!r}") for name in why.answered)
+    ends = "infinite" if why.lower == math.inf else f" {why.upper!r}"
+    assert all(rows[name].rstrip("]").endswith(ends) for name in why.answered)
     assert str(why).count("answered by") == len(why.answered)
 
 
@@ -76,3 +79,12 @@ def test_other_accountants_are_explained_with_their_settings(accountant, job, na
     assert why.answered == (named,)
     upper = fa.delta(job, epsilon=0.75, accountant=accountant)
     assert dict(why.readers)[named].rstrip("]").endswith(f" {upper!r}")
+
+
+def test_an_infinite_answer_is_told_apart_from_none():
+    infinite = fa.explain(fa.Gaussian(1.0) * 10, delta=0.0)
+    assert infinite.answered == ("contour",)
+    assert "answered by contour: infinite" in str(infinite)
+    unknown = fa.explain(fa.ZCDP(0.1), delta=0.0)
+    assert unknown.answered == ("none of them",)
+    assert "answered by none of them: no finite bound is known" in str(unknown)

@@ -1,6 +1,7 @@
 """What curves of deltas say of a loss: the largest of several, and the largest inside of an interval."""
 
 import math
+import warnings
 
 import numpy as np
 
@@ -67,6 +68,17 @@ def test_what_lies_beyond_the_last_epsilon_is_part_of_an_integral():
     low, high = deltas.power_bounds(at, np.exp(-at), np.exp(-at), top)
     assert (low <= 1.0 / (1.0 - top)).all()
     assert (1.0 / (1.0 - top) <= high).all()
+
+
+def test_an_integral_that_overflows_is_infinite_from_above():
+    """Of powers of which some moments overflow where masses do not."""
+    at, top = np.linspace(0.0, 20.0, 401), np.array([63.0, 50.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        low, high = deltas.power_bounds(at, np.exp(-at), np.exp(-at), top)
+    assert (high == np.inf).all()
+    assert (low > 1e200).all()
+    assert np.isfinite(low).all()
 
 
 def test_a_rare_loss_far_out_is_part_of_the_second_moment():

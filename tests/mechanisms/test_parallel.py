@@ -8,6 +8,7 @@ import pytest
 import fastacct as fa
 from fastacct.readers import job as job_reader
 from fastacct.readers import ladder, renyi
+from fastacct.readers.contour import Contour
 from fastacct.readers.grid import reader
 
 
@@ -120,6 +121,21 @@ def test_what_a_rough_grid_said_of_a_part_holds_after_some_seconds(monkeypatch):
 
     monkeypatch.setattr(job_reader, "counted", lambda: nullcontext(Work()))
     assert 2.146 < fa.epsilon(whole, delta=1e-9) < 2.147
+
+
+def test_lines_far_out_are_not_drawn_for_parts_after_some_seconds(monkeypatch):
+    """Twelve parts took 30 s at a delta of 1e-174: each line that gives up there takes some seconds."""
+    parts = (fa.Laplace(3.0) * 3, fa.Gaussian(5.0).poisson(0.01) * 4)
+    lines, read = [], Contour.read_cell
+    monkeypatch.setattr(Contour, "read_cell", lambda *given, **named: lines.append(1) or read(*given, **named))
+    for delta, most in ((1e-174, 0), (1e-50, 11)):  # of Gaussians alone one call reads all
+        exactly = fa.epsilon(fa.Parallel(*parts) * 11, delta=delta)
+        with monkeypatch.context() as patched:
+            patched.setattr(job_reader, "counted", lambda: nullcontext({"before": 1e11}))
+            lines.clear()
+            upper = fa.epsilon(fa.Parallel(*parts) * 11, delta=delta)
+            assert exactly * (1.0 - 1e-9) <= upper < 3.0 * exactly
+            assert len(lines) == most
 
 
 def test_what_is_kept_of_parts_serves_the_next_question(monkeypatch):

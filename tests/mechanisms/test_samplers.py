@@ -45,3 +45,18 @@ def test_batches_of_one_size_are_told_by_whether_a_record_is_drawn_twice():
     assert [SAMPLERS[name].adds_up for name in OF_ONE_SIZE] == [False, True]
     twice = [fa.dpsgd.epsilon(**RUN, batch_size=10, records=1000, steps=9, sampling=name) for name in OF_ONE_SIZE]
     assert twice[0] < twice[1], "a record that may come twice is known better"
+
+
+def test_a_report_says_of_a_sampler_what_its_row_says(monkeypatch):
+    """Of one whose batches vary: what is expected, and that no sum is divided by how many were drawn."""
+    run = {"noise_multiplier": 2.0, "records": 1000, "batch_size": 10, "steps": 200, "sampling": "fixed_size"}
+
+    def told():
+        text = str(fa.report(**run, delta=1e-5, neighbors="replace_one"))
+        return "noise multiplier 2, expected batch" in text, "divided by a fixed number" in text
+
+    assert told() == (False, False)
+    secret = {name for name, one in SAMPLERS.items() if one.hides_size}
+    assert secret == {"poisson", "truncated", "cyclic", "allocation"}
+    monkeypatch.setitem(SAMPLERS, "fixed_size", SAMPLERS["fixed_size"]._replace(keeps_size=False))
+    assert told() == (True, True)

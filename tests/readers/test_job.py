@@ -107,6 +107,7 @@ def test_a_known_part_that_is_above_its_job_is_heard():
     with pytest.warns(DisjointBoundsWarning):
         found = job._beside(part, ask, Bounds(least, most, np.ones((1, 2), dtype=np.uint8)))
     assert found.upper.min() > 9.0  # the safe side is kept
+    assert (found.lower == 0.0).all()
 
 
 def test_targets_in_any_order_have_bounds_of_their_own():

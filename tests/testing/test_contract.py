@@ -239,6 +239,14 @@ def test_the_contract_catches_mass_at_infinity_that_is_dropped(mechanism):
         check_mechanism(Said(mechanism, mechanism, mechanism, "dropped"), neighbors="remove")
 
 
+@pytest.mark.parametrize(
+    "mechanism", [fa.TruncatedLaplace(1.0, 0.4), fa.ApproxDP(0.3, 1.0), fa.from_pmf([1, 0], [0, 1])], ids=repr
+)
+def test_what_releases_everything_keeps_the_contract(mechanism):
+    for relation in mechanism.relations:
+        assert "epsilon and delta" in check_mechanism(mechanism, neighbors=relation).passed[-1]
+
+
 def test_the_contract_catches_a_mechanism_that_refuses():
     def refuses(job, **target):
         raise ValueError("not today")

@@ -316,6 +316,7 @@ BUILT = (
      "kernels/renyi/shared_orders test_a_cell_of"),
     ("exact/blocks.h", "out->upper[i] = top[quantity];", "out->upper[i] = 0.0;",
      "verbs/dpsgd test_edge_cases_of_the_run"),
+    ("exact/blocks.h", "sigma = 1e-150;", "sigma = 1.0;", "verbs/dpsgd test_without_noise"),
     ("loss/fill.h", "to->log_weight[i] += to->loss[i];", "", "kernels/line/pieces test_the_pair_of"),
     ("line/capped_read.h", "found.upper = r.log_value + log1p(g.up) + pad;", "found.upper = r.log_value + pad;",
      "kernels/exact/oracle test_true_delta"),

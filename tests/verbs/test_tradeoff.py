@@ -240,7 +240,7 @@ def test_arrays_broadcast_and_cells_do_not_know_each_other():
 
 def test_what_cannot_be_certified_stays_on_the_safe_side():
     x = np.array([0.0, 0.1, 1.0])
-    for job in (Gaussian(0.0) * 1, Gaussian(0.0).poisson(0.1) * 3, RUN + Gaussian(0.0)):
+    for job in (Gaussian(0.0) * 1, RUN + Gaussian(0.0)):
         assert (tradeoff(job, x) == [0.0, 0.0, 0.0]).all()
         assert (tpr_at_fpr(job, x) == [1.0, 1.0, 1.0]).all()
         assert tradeoff_bounds(job, 0.1).status == fa.Status.NOT_MET
@@ -250,6 +250,15 @@ def test_what_cannot_be_certified_stays_on_the_safe_side():
         assert (tradeoff(job, x) <= 1.0 - x).all()
         assert (advantage(job), bayes_risk(job, members=0.25)) == (0.0, pytest.approx(0.25, rel=1e-14, abs=0.0))
         assert gdp(job) == (0.0, 0.0, 0.0)
+
+
+def test_of_a_sample_without_noise_it_is_known_whether_anybody_was_drawn():
+    never, x = 0.9**3, np.array([0.01, 0.1, 0.5, 0.9])
+    drawn, added = tradeoff_bounds(job := Gaussian(0.0).poisson(0.1) * 3, x, neighbors="remove"), 1.0 - x / never
+    for found, true in ((drawn, never * (1.0 - x)), (tradeoff_bounds(job, x, neighbors="add"), np.maximum(added, 0.0))):
+        assert (found.lower <= true * (1.0 + 1e-15)).all()
+        assert (true <= found.upper * (1.0 + 1e-15)).all()
+        assert found.lower == pytest.approx(true, rel=1e-9, abs=1e-12)
 
 
 def test_where_nothing_is_known_the_bounds_are_trivial(monkeypatch):

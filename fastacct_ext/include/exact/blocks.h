@@ -72,6 +72,8 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
             fa_give_nothing(i, ask->quantity, out);
             continue;
         }
+        if (!(sigma > 0.0) && q < 1.0 && ask->ways == FA_WAYS_ADD)
+            sigma = 1e-150; /* only that nobody was drawn says anything: no double differs */
         if (!(sigma > 0.0)) {
             fa_give_no_noise(i, in->target[i], ask->quantity, out);
             continue;
