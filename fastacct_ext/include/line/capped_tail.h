@@ -76,14 +76,14 @@ FA_FUNC double fa_cap_left_large(const fa_cap_block *block, const fa_cap_curve *
            e = exp(fa_min(300.0, block->log_odds + (z - 0.5) * block->inv_var)),
            y = block->sigma * block->sigma * curve->top * e / (e + risen),
            shut = exp(fa_min(0.0, 0.5 * (y * y - u1 * u1) / (w->floor_width * w->floor_width)));
-    return block->walled ? fa_min(fa_cap_left_mass(block, curve, risen, INFINITY) * shut,
-                                  fa_cap_left_mass(block, curve, risen, first))
-                         : 1e-16 * shut;
+    return fa_min(fa_cap_left_mass(block, curve, risen, INFINITY) * shut,
+                  block->walled ? fa_cap_left_mass(block, curve, risen, first) : INFINITY);
 }
 
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
  * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell).  pay = 0: about,
- * without what the cells cost.  b: docs/algorithms/line.md, "Tail", "The bound b" */
+ * without what the cells cost.  b: docs/algorithms/line.md, "Tail", "The bound b", where swell is F, dt tau, f2
+ * (F f (1 + tau))^2, z2 Z, shift e^(s_1), and lean r^(-1-b_1) */
 FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *curve, double pay, const int large,
                                  double *slack_out)
 {
@@ -240,8 +240,9 @@ FA_FUNC double fa_cap_fejer(const double *log_psi, int n)
 }
 
 /* What the sum leaves out beyond its n points, T = n h, over exp(log_value), where nothing decays but there are many
- * kinds.  With the steps in three groups, psi = |M_1|^2 is a positive definite sequence, and so its sum over n points
- * anywhere is at most twice Fejer's mean S_1 of the first ones; by Cauchy and Schwarz
+ * kinds (docs/algorithms/rays.md, "Many kinds").  With the steps in three groups, psi = |M_1|^2 is a positive definite
+ * sequence, and so its sum over n points anywhere is at most twice Fejer's mean S_1 of the first ones; by Cauchy and
+ * Schwarz
  *
  *   h/pi sum |F| <= h/pi pi^2/6 2/T^2 sqrt(S_1 S_2) (sup of the third group's |M|) e^(-(c-1) eps).
  *
