@@ -80,7 +80,8 @@ class RDP(Method):
         """The best order, of sampled Gaussians by the kernels."""
         if job.sampled(ask.relation) is None:
             return "divergences", self._settings
-        return f"Rényi divergence of order {float(self.with_order(job, ask)[2]):.6g}", None
+        order = float(self.with_order(job, ask)[2])
+        return "Rényi divergence" + ("" if math.isnan(order) else f" of order {order:.6g}"), None
 
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified upper bounds: by the kernels where the job is of sampled Gaussians, else by sums of divergences."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import cache
@@ -68,7 +69,8 @@ def _beside(place: Cells, above: Cells, *, is_even: bool) -> Cells:
         vertex = place[1] - 0.5 * (above[2] / right - bend * right) / bend
         near = (np.rint(vertex / step) + np.array([-1.0, 0.0, 1.0])) * step
         return np.asarray(near[(near > low) & (near < high)])
-    return np.linspace(low, high, 10)
+    # of each interval by itself: of both together a point may be the known one, but for rounding
+    return np.concatenate([np.linspace(*ends, 18 - 4 * place.size)[1:-1] for ends in itertools.pairwise(place)])
 
 
 def excess(value: float, target: float) -> float:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TOLERANCE: Final = TIGHT_WIDTH
 """Relative width at which the composition of losses on a grid stops refining."""
+_Noise = tuple[Pair, "Contour"]
+"""The losses of one sampled Gaussian, and its line."""
 _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
 
@@ -49,10 +51,10 @@ def _release(pair: Pair, direction: Direction) -> Answers | None:
 class Side:
     """One direction of a cell, and the reader of its losses, which is made on demand."""
 
-    def __init__(self, used: list[tuple[Pair, int]], direction: Direction, settings: Settings) -> None:
-        self._used = used
-        self._direction: Direction = direction
-        self._settings = settings
+    def __init__(
+        self, used: list[tuple[Pair, int]], way: Direction, settings: Settings, noise: _Noise | None = None
+    ) -> None:
+        self._used, self._direction, self._settings, self._noise = used, way, settings, noise
 
     @property
     def name(self) -> str:
@@ -89,11 +91,18 @@ class Side:
         is_one = [count for _, count in self._used] == [1]
         if is_one and (release := _release(self._used[0][0], self._direction)):
             return release
-        if self._settings.spacing is None and (listed := Listed.of(self._parts)):
+        if self._settings.spacing is None and (listed := self._listed()):
             return listed
         if is_one and self._settings.tolerance is None:
             return Single(self._parts[0])
         return None
+
+    def _listed(self) -> Listed | None:
+        """All sums of few losses, if need be beside noise."""
+        if not self._noise:
+            return Listed.of(self._parts)
+        few = (part for part, (pair, _) in zip(self._parts, self._used, strict=True) if pair is not self._noise[0])
+        return Listed.of(few, self._noise[1].beside(self._direction))
 
     @property
     def reader(self) -> Answers:
@@ -208,7 +217,16 @@ class CellReader(Guarded):
         directions = DIRECTIONS[self.relation]
         if all(pair.is_mirrored for pair, _ in self.pairs):
             directions = directions[:1]
-        return [Side(self.pairs, direction, self.settings) for direction in directions]
+        return [Side(self.pairs, direction, self.settings, self._noise) for direction in directions]
+
+    @property
+    def _noise(self) -> _Noise | None:
+        """The only sampled Gaussian beside others, if its line knows it well."""
+        noise = Process((m, n) for m, n in self.table if m.sampled_gaussian(self.relation))
+        line, is_alone = self._line.of(noise, self.relation), len(noise) == 1 < len(self.table)
+        if not is_alone or self.settings.tolerance or not line.is_certain:
+            return None
+        return self._line.pair(next(iter(noise))[0]), line
 
     @property
     def is_on_grid(self) -> bool:

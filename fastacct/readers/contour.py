@@ -6,6 +6,7 @@ One sampled Gaussian is a cell of the vectorised kernel; every other cell is one
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 
 from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import in_pieces
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import PAD, Cells
 from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import Direction, Relation
-from fastacct.core.work import note
+from fastacct.core.work import kept, note
 from fastacct.losses.atoms import pieces_of
 from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture, mixture_of
@@ -130,6 +131,23 @@ class Contour:
         lower, upper = meet(below.lower, above.upper)
         status = np.maximum(above.status, status_within(lower, upper, what))
         return Reading(lower, upper, status), done
+
+    def beside(self, direction: Direction) -> Callable[[Cells, float], tuple[Cells, Cells]]:
+        """Bounds of delta of a job of one cell at epsilons of either sign, left of 0 with P and Q exchanged; below a
+        number they are not told apart, as lines take long far out."""
+        mine = kernel_directions(direction)
+        far = kept(8)(lambda delta, way: float(self.read_cell(0, np.array([delta]), EPSILON, way=way)[0].upper[0]))
+
+        def deltas(epsilon: Cells, least: float) -> tuple[Cells, Cells]:
+            low, high, flat = np.zeros(epsilon.size), np.full(epsilon.size, least), np.minimum(epsilon, 0.0)
+            for way, away in ((mine, epsilon), (REVERSE[mine], -epsilon)):
+                if (near := (away >= 0.0) & (away < far(least, way))).any():
+                    reading = self.read_cell(0, away[near], LOG_DELTA, way=way)[0]
+                    low[near], high[near] = delta_from(reading.lower, reading.upper)
+            lower, upper = (np.exp(flat) * end - np.expm1(flat) for end in (low, high))
+            return lower * (1.0 - PAD), upper * (1.0 + PAD)
+
+        return deltas
 
     def components(self, cell: int) -> int:
         """Of all mixtures of a cell together."""

@@ -11,7 +11,7 @@ import numpy as np
 from fastacct.core.inputs import PAD, Cells
 from fastacct.losses.pieces import Lost
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE, CellJob, read_job
-from fastacct.readers.nearby import EPSILON, THRESHOLD, Change, Reading, both, through
+from fastacct.readers.nearby import EPSILON, THRESHOLD, Change, Reading, both, status_within, through
 from fastacct_ext._kernels import Directions, Quantity
 
 # What only P has, D of it in the end, and only Q: with P' and Q' the rest, each over its mass, delta(eps) = D + (1 - D)
@@ -40,10 +40,10 @@ def read_whole(
 
 
 def _by_directions(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
-    """Each by itself: the larger one."""
-    ways = (REMOVE, ADD) if directions == BOTH else (directions,)
-    used = ways[:1] if job.is_mirrored and job.is_plain else ways
-    return Reading.larger(*(_one_way(job, target, what, way) for way in used))
+    """Each by itself: the larger one, which may be known well where the other is not."""
+    ways = (REMOVE, ADD)[: 1 if job.is_mirrored and job.is_plain else 2] if directions == BOTH else (directions,)
+    low, high, _ = Reading.larger(*(_one_way(job, target, what, way) for way in ways))
+    return Reading(low, high, status_within(low, high, what))
 
 
 def _threshold(job: CellJob, target: Cells, directions: Directions) -> Reading:

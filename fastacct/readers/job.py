@@ -85,11 +85,11 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
 
     Each target by itself, so that its bits do not depend on the others.
     """
-    if (is_dear := bool(ask.quantity == "epsilon" and np.min(ask.target, initial=1.0) < 1e-60)) and ask.shape:
-        one = partial(_largest, jobs, is_lower=is_lower)
-        return per_cell(ask.shape, ask.target, ask.shape, lambda _, x: one(ask._replace(target=x[0], shape=())))
-    with counted() as done:  # so deep lines may take seconds each
-        first = [by_cells(job, ask, SPARINGLY if is_dear and sum(done.values()) > 2e9 else QUICKLY) for job in jobs]
+    is_deep = bool(ask.quantity == "epsilon" and np.min(ask.target, initial=1.0) < 1e-60)
+    if is_deep and ask.shape:
+        largest = partial(_largest, jobs, is_lower=is_lower)
+        return per_cell(ask.shape, ask.target, ask.shape, lambda _, x: largest(ask._replace(target=x[0], shape=())))
+    first = _by_lines(jobs, ask, is_deep=is_deep)
     lower, upper, status = (np.stack([np.ravel(found[i]) for found in first]) for i in range(3))
     is_final = status == Status.TIGHT
     for i, target in enumerate(np.broadcast_to(ask.target, ask.shape).ravel()):
@@ -98,6 +98,12 @@ def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
     low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
     low = np.maximum(low, BOTTOM[WHAT[ask.quantity]])
     return Bounds(low, high, status_of_answer(ask.quantity, low, high))
+
+
+def _by_lines(jobs: list[Process], ask: Ask, *, is_deep: bool) -> list[Bounds]:
+    """What lines say; far out, where one that gives up takes seconds, what is known without after some of these."""
+    with counted() as done:
+        return [by_cells(job, ask, SPARINGLY if is_deep and sum(done.values()) > 2e9 else QUICKLY) for job in jobs]
 
 
 def _tell_apart(

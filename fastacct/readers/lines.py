@@ -79,7 +79,8 @@ class _Deltas:
         """By grids that take little time."""
         self.at: _DeltasAt = kept(None)(partial(self._at, EXACTLY))
         """By all readers."""
-        self.off_line: _DeltasAt = kept(None)(partial(self._at, EXACTLY._replace(rungs=EXACTLY.rungs[1:])))
+        others = tuple(rung for rung in EXACTLY.rungs if rung != "line")
+        self.off_line: _DeltasAt = kept(None)(partial(self._at, EXACTLY._replace(rungs=others)))
         """By all but the line, which takes long where it knows nothing."""
 
     def _at(self, settings: Settings, epsilons: tuple[float, ...]) -> list[float]:

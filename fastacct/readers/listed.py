@@ -1,7 +1,8 @@
 """Compositions whose possible losses are few: all of them, with their masses, and no grid.
 
 n releases with k different losses have C(n + k - 1, k - 1) sums.  Up to `MOST_SUMS` of them are listed; masses are
-products of powers and binomial coefficients, taken in logarithms, and their errors are added.
+products of powers and binomial coefficients, taken in logarithms, and their errors are added.  Beside other releases of
+which delta is known, delta is the sum of masses times theirs at epsilon less each sum.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -20,6 +21,8 @@ from fastacct.core.inputs import TINY, Cells
 from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Atoms, Part, lost_in_all
 
+Beside = Callable[[Cells, float], tuple[Cells, Cells]]
+"""Bounds of the deltas of other releases, in one direction at epsilons of either sign; below a number all are one."""
 MOST_SUMS: Final = 1 << 20
 _SMALLEST: Final = math.log(TINY)
 """Log of a mass that is too small to matter, yet a normal number."""
@@ -28,11 +31,13 @@ _SMALLEST: Final = math.log(TINY)
 class Listed:
     """Delta and epsilon of one direction."""
 
-    def __init__(self, lower: Sequence[tuple[Atoms, int]], upper: Sequence[tuple[Atoms, int]]) -> None:
-        self._lower, self._upper = _Sums(lower, False), _Sums(upper, True)
+    def __init__(
+        self, lower: Sequence[tuple[Atoms, int]], upper: Sequence[tuple[Atoms, int]], beside: Beside | None
+    ) -> None:
+        self._lower, self._upper = _Sums(lower, False, beside), _Sums(upper, True, beside)
 
     @classmethod
-    def of(cls, parts: Iterable[Part]) -> Listed | None:
+    def of(cls, parts: Iterable[Part], beside: Beside | None = None) -> Listed | None:
         """The reader of a sum of losses; None where they are no atoms, or their sums too many."""
         sums, used = 1, list[tuple[tuple[Atoms, int], tuple[Atoms, int]]]()
         for upper, lower, count in ((part.upper.as_atoms(), part.lower.as_atoms(), part.count) for part in parts):
@@ -40,10 +45,11 @@ class Listed:
                 return None
             k = max(upper.loss.size, lower.loss.size, 2)  # of one loss factorials are listed
             sums *= math.comb(count + k - 1, min(count, k - 1, 20))  # beyond 20 it is too many, and takes long to know
-            if sums > MOST_SUMS:
+            if sums > (32 if beside else MOST_SUMS):
                 return None
             used.append(((lower, count), (upper, count)))
-        return cls(*zip(*used, strict=True)) if used else cls([], [])
+        below, above = zip(*used, strict=True) if used else ([], [])
+        return cls(below, above, beside)
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta."""
@@ -57,8 +63,8 @@ class Listed:
 class _Sums:
     """All sums of one measure, in decreasing order."""
 
-    def __init__(self, parts: Sequence[tuple[Atoms, int]], is_upper: bool) -> None:
-        self._is_upper = is_upper
+    def __init__(self, parts: Sequence[tuple[Atoms, int]], is_upper: bool, beside: Beside | None) -> None:
+        self._is_upper, self._beside = is_upper, beside
         side, used = 1.0 if is_upper else -1.0, [(atoms, count) for atoms, count in parts if count]
         loss, log_mass, size, depth, terms = _summed(used, side)
         # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
@@ -79,25 +85,40 @@ class _Sums:
         self._mass = np.exp(log_mass[order]) * (1.0 + side * relative)
         self._pad = 1.0 + side * ROUNDING * (32.0 + math.log2(self._loss.size + 2.0))
 
-    def delta(self, epsilon: float) -> float:
-        """Bound of delta on the side of the measure."""
+    def delta(self, epsilon: float, least: float = 0.0) -> float:
+        """Bound of delta on the side of the measure; beside others, where it is `least` at most the digits of less do
+        not matter."""
         above = int(np.searchsorted(-self._loss, -epsilon, side="left"))
         gain = -np.expm1(np.minimum(epsilon - self._loss[:above], 0.0))
         total = float((self._mass[:above] * gain).sum()) + self._infinite
+        if self._beside:
+            away, above = epsilon - self._loss, self._loss.size
+            away += (-ROUNDING if self._is_upper else ROUNDING) * (abs(epsilon) + np.abs(self._loss))
+            gain = self._beside(away, 1e-14 * max(total, least))[self._is_upper]
+            total = float((self._mass * gain).sum()) + self._infinite
         quantum = 5e-324 * (4.0 + above) * (above > 0)  # below 1e-307 products have no relative accuracy
         found = total * (self._pad if above else 1.0) + (quantum if self._is_upper else -quantum)
         return min(max(found, 0.0), 1.0)
 
     def epsilon(self, delta: float) -> float:
         """Bound of the smallest epsilon >= 0 with this delta, on the side of the measure."""
-        if self.delta(0.0) <= delta:
+        if self.delta(0.0, delta) <= delta:
             return 0.0
         if self._infinite > delta:
             return math.inf
-        top = max(float(self._loss[0]), 0.0) if self._loss.size else 0.0
+        top = self._end(delta)
         if delta <= self._infinite:
             return top
-        return crossing(lambda epsilon: (self.delta(epsilon),) * 2, delta, top)[self._is_upper]
+        return crossing(lambda epsilon: (self.delta(epsilon, delta),) * 2, delta, top)[self._is_upper]
+
+    def _end(self, delta: float) -> float:
+        """The largest loss, or beside others, where delta is at most that."""
+        top = max(float(self._loss[0]), 0.0) if self._loss.size else 0.0
+        if self._beside and self._is_upper and delta <= self._infinite:
+            return math.inf
+        while self._beside and delta > self._infinite and self.delta(top, delta) > delta:
+            top = 2.0 * top + 1.0
+        return top
 
 
 def _summed(parts: Sequence[tuple[Atoms, int]], side: float) -> tuple[Cells, Cells, float, float, float]:

@@ -85,6 +85,7 @@ def test_an_infinite_answer_is_told_apart_from_none():
     infinite = fa.explain(fa.Gaussian(1.0) * 10, delta=0.0)
     assert infinite.answered == ("contour",)
     assert "answered by contour: infinite" in str(infinite)
+    assert "of order" not in str(fa.explain(fa.Gaussian(1.0), delta=0.0, accountant=fa.RDP()))
     unknown = fa.explain(fa.ZCDP(0.1), delta=0.0)
     assert unknown.answered == ("none of them",)
     assert "answered by none of them: no finite bound is known" in str(unknown)

@@ -118,6 +118,19 @@ def test_the_end_that_is_returned_meets_the_target(ends):
             assert level(found + sign * (1 if isinstance(ends[0], int) else 1e-7 * at)) > 0.0
 
 
+@pytest.mark.parametrize("steep", [0.1, 1.0, 7.0])
+def test_a_corner_is_found_wherever_it_is(steep):
+    """Where a point fell on the least one again, but for rounding, the search looked on one side alone: 4e-5 off."""
+    grid = np.geomspace(0.05, 20.0, 40)
+    for corner in np.random.default_rng(3).uniform(-2.0, 2.0, 130).tolist():
+
+        def at(x, corner=corner):
+            away = np.log(x) - corner
+            return 1.0 + np.where(away > 0.0, away, -steep * away)
+
+        assert least(at, grid, 0.0, math.inf, enough=1e-9)[0] <= 1.0 + 1e-8
+
+
 def test_what_is_no_number_is_the_worst_of_all_and_never_the_least():
     """Orders at which a divergence is not known must not give the least epsilon."""
 

@@ -70,3 +70,12 @@ def test_a_direction_that_loses_nothing_has_deltas_below_all_numbers(epsilon):
     assert found.upper - found.lower < 1e-6
     assert fa.delta(job, epsilon=epsilon, neighbors="remove") >= float(truth)
     assert fa.delta(job, epsilon=epsilon, neighbors="remove") > 0.0
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.5])
+def test_a_direction_that_is_not_the_larger_one_does_not_decide_the_status(epsilon):
+    """It was LOOSE at a width of 6e-14: in direction add, whose delta is next to nothing there, less is certified."""
+    job = fa.ApproxDP(0.3, 1e-6).poisson(0.9) * 3
+    for found in (fa.delta_bounds(job, epsilon=epsilon), fa.log_delta_bounds(job, epsilon=epsilon)):
+        assert found.upper - found.lower <= 1e-6 * abs(found.upper)
+        assert found.status == fa.Status.TIGHT

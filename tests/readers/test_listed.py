@@ -9,7 +9,9 @@ from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct.losses.loss import Atoms, Part
+from fastacct.readers.contour import Contour
 from fastacct.readers.listed import Listed
+from fastacct.readers.nearby import EPSILON
 
 
 @pytest.mark.parametrize(
@@ -122,3 +124,59 @@ def test_three_releases_of_many_losses_are_listed_with_all_their_rounding(size):
 def test_it_is_known_at_once_that_sums_are_too_many(size, count):
     side = Atoms(np.arange(size, dtype=np.float64), np.zeros(size), np.full(size, 1.0 / size))
     assert Listed.of([Part(side, side, count)]) is None
+
+
+NOISE = fa.Gaussian(0.4).poisson(3e-5) * 90
+
+
+@pytest.mark.parametrize("few", [fa.PureDP(0.28) * 2, fa.ApproxDP(0.5, 1e-6) * 3, fa.from_pmf((0.2, 0.8), (0.3, 0.7))])
+@pytest.mark.parametrize("relation", ["remove", "add", "add_remove"])
+def test_few_losses_beside_rare_samples_are_listed(few, relation):
+    """A grid took seconds, and was 1e-4 wide: a line alone does not decay where hardly any step draws the record."""
+    job, asked = few + NOISE, {"neighbors": relation, "accountant": fa.PLD(tolerance=1e-4)}
+    for target in (3e-2, 2e-4, 3e-5):
+        lower, upper, status = fa.epsilon_bounds(job, delta=target, neighbors=relation)
+        assert status == fa.Status.TIGHT
+        other = fa.epsilon_bounds(job, delta=target, **asked)
+        assert lower <= other.upper
+        assert other.lower <= upper
+    for target in (0.0, 0.1, 0.57):
+        lower, upper, status = fa.delta_bounds(job, epsilon=target, neighbors=relation)
+        assert status == fa.Status.TIGHT
+        other = fa.delta_bounds(job, epsilon=target, **asked)
+        assert lower <= other.upper
+        assert other.lower <= upper
+
+
+def test_sums_beside_noise_against_deltas_of_the_noise():
+    e = 0.28
+    p = math.exp(e) / (1.0 + math.exp(e))
+    sums = {2 * e: p * p, 0.0: 2.0 * p * (1.0 - p), -2 * e: (1.0 - p) ** 2}
+    for epsilon in (0.3, 0.56, 0.9):
+        exact = sum(
+            mass * fa.delta(NOISE, epsilon=epsilon - loss, neighbors="remove")
+            if epsilon >= loss
+            else mass
+            * (
+                math.exp(epsilon - loss) * fa.delta(NOISE, epsilon=loss - epsilon, neighbors="add")
+                - math.expm1(epsilon - loss)
+            )
+            for loss, mass in sums.items()
+        )
+        lower, upper, _ = fa.delta_bounds(fa.PureDP(e) * 2 + NOISE, epsilon=epsilon, neighbors="remove")
+        assert lower * (1.0 - 1e-9) <= exact <= upper * (1.0 + 1e-9)
+        assert upper <= lower * (1.0 + 1e-8)
+
+
+def test_what_is_asked_beside_sums_is_little(monkeypatch):
+    """Far out a line gives up after some hundredths of a second, where it says nothing: it is not asked there."""
+    seen, read = [], Contour.read_cell
+
+    def watched(self, cell, target, what, **named):
+        seen.extend(np.ravel(target) if what != EPSILON and self.is_gaussian else [])
+        return read(self, cell, target, what, **named)
+
+    monkeypatch.setattr(Contour, "read_cell", watched)
+    job = fa.PureDP(0.8) * 5 + fa.Gaussian(2.0).poisson(1e-6) * 20
+    assert fa.epsilon_bounds(job, delta=1e-6, neighbors="add").status == fa.Status.TIGHT
+    assert 0.0 < max(seen) < 1e-3

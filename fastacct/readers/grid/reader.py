@@ -261,7 +261,7 @@ class Grid:
     def _surely_infinite(self) -> float:
         """A lower bound of the mass of an infinite loss."""
         place = self._place(0)
-        measures = [(one.below, n) for one, n in self._lowered(place, self._spacing_at(place, 0)[0])]
+        measures = [(one.below, n) for one, n in self._lowered(place, self._spacing_at(place, -12)[0])]
         return Composition(measures, False).infinite()
 
     def _tilt(self, index: int) -> tuple[float, Moment]:
