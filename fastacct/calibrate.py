@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, cast
@@ -14,25 +14,24 @@ from fastacct.accountants.base import Method, Wanted
 from fastacct.accountants.batching import Batches, batches_of
 from fastacct.accountants.exact import Exact
 from fastacct.accountants.question import CurveOptions, Job, Options, answer, as_accountant, as_process, checked
-from fastacct.accountants.run import PARAMETERS, Block, Run, as_delta, of_history, parameters, refused, steps_of_epochs
+from fastacct.accountants.run import PARAMETERS, Block, Run, as_delta, of_history, parameters, refused, with_steps
 from fastacct.core.engine import in_pieces
-from fastacct.core.inputs import MAX_STEPS, POSITIVE, UNIT, Cells, Domain, Reals, as_cells, as_number, as_threads
+from fastacct.core.inputs import MAX_STEPS, POSITIVE, UNIT, Cells, Reals, as_cells, as_number, as_threads
 from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation, sensitivity
 from fastacct.core.rounding import digits_up
-from fastacct.core.search import WIDEST, boundary, excess, straightened
+from fastacct.core.search import WIDEST, Search, as_bracket, boundary, excess, settled, sketched, straightened
 from fastacct.core.words import told_names
 from fastacct.loaders.keywords import told as told_by_loader
-from fastacct.mechanisms.error import ErrorLaw
+from fastacct.mechanisms.error import ErrorLaw, as_law, root_mean_square
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.mechanisms.samplers import SAMPLERS
 from fastacct.readers.asked import Ask
 from fastacct.readers.attack import rates
-from fastacct.readers.job import is_on_grid, roughly
+from fastacct.readers.job import about, is_on_grid, roughly
 
-_ANY: Final = Domain(-math.inf, math.inf)
 _ROUGHLY: Final = {
     "noise_multiplier": (1.0, -1.2, math.inf),
     "sample_rate": (0.01, 1.0, 0.0),
@@ -120,7 +119,7 @@ def calibrate(
             return f"{name} stays at {min(seen.values())!r}, {_FIXED}"
         return f"the smallest {name} in the bracket is {min(seen.values())!r}; try another bracket"
 
-    ends, start = None if bracket is None else _as_bracket(bracket), None
+    ends, start, slope = None if bracket is None else as_bracket(bracket), None, -1.0
     if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
         goal = _Goal(target, as_number("delta", delta))
         if target == 0.0:
@@ -128,8 +127,8 @@ def calibrate(
                 return _of_zero(lambda x: as_process(build(x)), goal, ends, options, level)
         if ends is None:
             _refuse_what_is_left(lambda x: as_process(build(x)), goal, options)
-        start = _nearby(lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
-    return boundary(level, ends, f"{name} <= {target!r}", hint, start)
+        start, slope = _start(lambda x: as_process(build(x)), goal, as_relation(neighbors), ends)
+    return boundary(level, ends, f"{name} <= {target!r}", hint, start, slope)
 
 
 def _readout(
@@ -147,8 +146,8 @@ def _readout(
         ("tpr", "fpr"): lambda job: (
             rates(*checked(job, "fpr", given["fpr"], UNIT, **options), positives=True, both=False).upper
         ),
-        ("error",): lambda law: _root_mean_square(_as_law(law)),
-        ("error", "beta"): lambda law: _as_law(law).quantile(given["beta"]),
+        ("error",): lambda law: root_mean_square(as_law(law)),
+        ("error", "beta"): lambda law: as_law(law).quantile(given["beta"]),
     }
     if tuple(given) not in readouts:
         raise TypeError(
@@ -168,6 +167,32 @@ def _built(build: Callable[[float], Job | ErrorLaw], x: float, *, is_ranged: boo
         if is_ranged or float(x).is_integer():
             raise
         raise type(error)(f"build({x!r}): {error}; of whole numbers give a range, bracket=(1, 10**7)") from None
+
+
+def _by_lines(
+    build: Callable[[float], Process],
+    goal: _Goal,
+    relation: Relation,
+    search: Search,
+    straight: Callable[[float], float] = float,
+) -> tuple[float, float] | None:
+    """About where the boundary is, and the slope there, by lines that prove nothing."""
+
+    def level(x: float) -> float:
+        value = about(build(x), goal.delta, relation, goal.epsilon)
+        return straight(excess(value, goal.epsilon)) if value < math.inf else math.inf
+
+    with suppress(TypeError, ValueError):  # said in words where it is asked again
+        return sketched(level, *search)
+    return None
+
+
+def _start(
+    build: Callable[[float], Process], goal: _Goal, relation: Relation, ends: tuple[float, float] | None
+) -> tuple[float | None, float]:
+    """Where the boundary is about, if lines or grids say it, and the slope there."""
+    begin = (1.0, -1.0) if ends is None else (ends[0] or ends[1], 1.0)
+    return _by_lines(build, goal, relation, (ends, *begin)) or (_nearby(build, goal, relation, ends), -1.0)
 
 
 def _nearby(
@@ -223,27 +248,6 @@ def _one(value: float | Cells, x: float) -> float:
     if np.ndim(value):
         raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
     return float(value)
-
-
-def _as_law(law: object) -> ErrorLaw:
-    if not isinstance(law, ErrorLaw):
-        raise TypeError(f"with error=, build must return an error such as fastacct.utility(mechanism), not {law!r}")
-    return law
-
-
-def _root_mean_square(law: ErrorLaw) -> float | Cells:
-    if np.isnan(law.mean_square).any():
-        raise ValueError(f"the {law.of} has no mean square: give beta, the probability of a larger one")
-    return law.root_mean_square
-
-
-def _as_bracket(bracket: object) -> tuple[float, float]:
-    if isinstance(bracket, str | bytes) or not isinstance(bracket, Collection) or len(bracket) != 2:
-        raise TypeError(f"bracket must be (low, high), not {bracket!r}")
-    low, high = (as_number("bracket", end, _ANY) for end in bracket)
-    if not -math.inf < low < high < math.inf:
-        raise ValueError(f"bracket = {bracket!r} must be finite and increasing")
-    return (int(low), int(high)) if all(isinstance(end, int | np.integer) for end in bracket) else (low, high)
 
 
 # -- runs of DP-SGD ----------------------------------------------------------------------------------------------------
@@ -318,22 +322,26 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
     def epsilon_of(job: Process) -> float:
         return float(answer("epsilon", job, at["delta"], **options, only_upper=True).upper)
 
+    def run(x: float) -> Process:
+        return spent + _released(with_steps(at | {wanted: float(x)}), batches)
+
     @cache
     def level(x: float) -> float:
-        given = _with_steps(at | {wanted: float(x)})
-        return excess(epsilon_of(spent + _released(given, batches)), at["epsilon"])
+        return excess(epsilon_of(run(x)), at["epsilon"])
 
-    used = epsilon_of(spent) if spent else 0.0
+    used = epsilon_of(spent)
     if (obvious := _without_search(wanted, at, used)) is not None:
         return obvious
     usual, slope, nowhere = _ROUGHLY[wanted]
     left = math.sqrt(at["epsilon"] - used) * math.sqrt(at["epsilon"] + used)
     poisson = partial(_of_poisson, wanted, *_like_poisson(at, batches, options["neighbors"]))
     start, ends = poisson(left) or usual, _ends(wanted, at, spent)
-    levels: Callable[[float], float] = level
-    if wanted == "noise_multiplier" and not spent:
-        levels, slope = straightened(level, slope, poisson, at["epsilon"])
-    found = boundary(levels, ends, "the target", start=start, slope=slope, nowhere=nowhere)
+    is_like = wanted == "noise_multiplier" and not spent
+    straight, slope = straightened(poisson, at["epsilon"], slope) if is_like else (float, slope)
+    search, near = (ends, start, slope), None
+    if type(options["accountant"]) is Exact:
+        near = _by_lines(run, _Goal(at["epsilon"], at["delta"]), options["neighbors"], search, straight)
+    found = settled(lambda x: straight(level(x)), near, search, nowhere)
     needs_none = wanted == "noise_multiplier" and found == ends[0] and level(0.0) <= 0.0
     return 0.0 if needs_none else float(found)
 
@@ -373,24 +381,16 @@ def _least_rate(at: dict[str, float]) -> float:
     return max(1e-30, 2.0 * at.get("epochs", 0.0) / MAX_STEPS)
 
 
-def _with_steps(at: dict[str, float]) -> dict[str, float]:
-    """Epochs as the steps that they are, where the sample rate is known."""
-    if "steps" in at or "epochs" not in at or "sample_rate" not in at:
-        return at
-    rate = at["sample_rate"]
-    return at | {"steps": steps_of_epochs(at["epochs"], rate) if rate > 0.0 else 0.0}
-
-
 def _like_poisson(at: dict[str, float], batches: Batches | None, relation: Relation) -> tuple[dict[str, float], float]:
     """The run on Poisson samples that is most like one on these batches, and how far a record moves its sum."""
     sampler = SAMPLERS[batches.kind if batches else "poisson"]
     seen = {"sample_rate": 1.0, "steps": at["epochs"]} if sampler.is_seen else {}
-    return at | seen, 2.0 if sampler.keeps_size else sensitivity(relation)
+    return at | seen, 2.0 if sampler.keeps_size else sensitivity(relation) ** 0.25
 
 
 def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float, epsilon: float) -> float:
     """The parameter wanted if the run were one on Poisson samples alone, where the others fix it; 0: not known."""
-    at = _with_steps(at) | {"epsilon": epsilon, "noise_multiplier": at.get("noise_multiplier", moved) / moved}
+    at = with_steps(at) | {"epsilon": epsilon, "noise_multiplier": at.get("noise_multiplier", moved) / moved}
     fixed = [at[name] for name in ("epsilon", *PARAMETERS) if name != wanted and name in at]
     if len(fixed) < 3:
         return 0.0

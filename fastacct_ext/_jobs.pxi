@@ -70,9 +70,10 @@ cdef class Data:
 def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::1] n_p, const int32_t[::1] n_q,
               const double[::1] weight, const double[::1] mean, Data data not None, const double[::1] target,
               double[::1] lower, double[::1] upper, double[::1] slope, uint8_t[::1] status, *, Quantity quantity,
-              Directions directions, bint mirrored=False, double spacing=0.0, const double[::1] off=None):
+              Directions directions, bint mirrored=False, double spacing=0.0, const double[::1] off=None,
+              const double[::1] near=None):
     """Bounds of one composed job of mixtures and of losses that are data; `fa_job` in kernels.h has the layout.  off: of
-    epsilons without data, what the logarithms of their deltas may be off by, either way."""
+    epsilons without data, what the logarithms of their deltas may be off by, either way.  near: of ABOUT, what it may be."""
     cdef int64_t n = target.shape[0], size = 0, done
     cdef int blocks = <int> count.shape[0], b
     cdef const fa_kernels *k = _active
@@ -87,6 +88,7 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
     fit(weight.shape[0] == mean.shape[0] == size)
     fit(lower.shape[0] == upper.shape[0] == slope.shape[0] == status.shape[0] == n)
     fit(off is None or (off.shape[0] == n and job.n_data == 0 and quantity == Quantity.EPSILON))
+    fit((near is not None and near.shape[0] == n) == (quantity == Quantity.ABOUT))
     job.n_blocks, job.mirrored, job.spacing = blocks, mirrored, spacing
     if blocks:
         job.count, job.sigma, job.n_p, job.n_q = &count[0], &noise[0], &n_p[0], &n_q[0]
@@ -96,6 +98,8 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
     cells = fa_cells(n, NULL, NULL, NULL, &target[0], NULL, NULL, NULL)
     if off is not None:
         cells.off = &off[0]
+    if near is not None:
+        cells.eps = &near[0]
     out = fa_answers(&lower[0], &upper[0], &slope[0], NULL, NULL, &status[0])
     with nogil:     # in one go: targets share lines, each of which may take longer than it takes to listen
         fa_ask(heard)

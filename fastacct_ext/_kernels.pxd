@@ -8,6 +8,7 @@ cdef extern from "include/kernels.h" nogil:
         DELTA "FA_GIVE_DELTA"
         LOG_DELTA "FA_GIVE_LOG_DELTA"
         THRESHOLD "FA_GIVE_THRESHOLD"
+        ABOUT "FA_GIVE_ABOUT"
     cpdef enum Directions "fa_ways":
         ADD "FA_WAYS_ADD"
         REMOVE "FA_WAYS_REMOVE"

@@ -15,6 +15,7 @@ class Quantity(IntEnum):
     DELTA = 1
     LOG_DELTA = 2
     THRESHOLD = 3
+    ABOUT = 4
 
 class Directions(IntEnum):
     ADD = 1
@@ -153,6 +154,7 @@ def exact_job(
     mirrored: bool = ...,
     spacing: float = ...,
     off: Cells | None = ...,
+    near: Cells | None = ...,
 ) -> None: ...
 def mixture_moments(mean: Cells, p: Cells, q: Cells, origin: int, noise: float, u: Cells, rows: Cells) -> None: ...
 def allocation(noise_multiplier: float, steps: int, rows: Cells, known: Cells) -> int: ...

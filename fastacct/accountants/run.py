@@ -170,6 +170,14 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
     return min(math.ceil(wanted * of_all / batch), 2**60)
 
 
+def with_steps(at: dict[str, float]) -> dict[str, float]:
+    """Epochs as the steps that they are, where the sample rate is known."""
+    if "steps" in at or "epochs" not in at or "sample_rate" not in at:
+        return at
+    rate = at["sample_rate"]
+    return at | {"steps": steps_of_epochs(at["epochs"], rate) if rate > 0.0 else 0.0}
+
+
 class _Steps(Process):
     """Steps of sampled Gaussians, from checked numbers.  Readers take them as they are; few ask for the table."""
 

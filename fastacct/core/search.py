@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.inputs import TINY, Cells
+from fastacct.core.inputs import TINY, Cells, Domain, as_number
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
 WIDEST: Final = (1e-6, 1e12)
 _MOST_TRIES: Final = 400
+Search = tuple[tuple[float, float] | None, float, float]
+"""Ends, a start and the slope there."""
 ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
 """Where a search over orders of divergences begins."""
 
@@ -82,31 +84,78 @@ def excess(value: float, target: float) -> float:
 
 
 def straightened(
-    level: Callable[[float], float], slope: float, model: Callable[[float], float], target: float
+    model: Callable[[float], float], target: float, slope: float
 ) -> tuple[Callable[[float], float], float]:
-    """A level of `excess` as the logarithm of what a model needs for the target, over what it needs for the value.
+    """From a level of `excess` to the logarithm of what a model needs for the target, over what it needs for the value.
 
-    It is nearly straight in the logarithm of the number where the function is much like the model.  Near 0, where the
-    model has few digits, it is on a parabola.  A model that says 0 does not know, and the level stays as it is.  Also
-    the slope.
+    That is nearly straight in the logarithm of the number where the function is much like the model, and its slope is
+    -1.  Near 0, where the model has few digits, it is on a parabola.  A model that says 0 does not know: levels stay
+    as they are.  Also the slope.
     """
     near = 0.05
     most, middle, least = known = [model(target * math.exp(x)) for x in (-near, 0.0, near)]
     if not min(known) > 0.0:
-        return level, slope
+        return float, slope
     fewer, more = math.log(most / middle), math.log(middle / least)
     steep, bend = 0.5 * (fewer + more) / near, 0.5 * (more - fewer) / near**2
     if not steep > 2.0 * abs(bend) * near:
-        return level, slope
+        return float, slope
 
-    def straight(x: float) -> float:
-        value = level(x)
+    def straight(value: float) -> float:
         if abs(value) <= near:
             return value * (steep + bend * value)
         there = model(target * math.exp(max(-20.0, min(value, 20.0))))
         return math.copysign(math.log(middle / there), value) if 0.0 < there != middle else value
 
     return straight, -1.0
+
+
+def sketched(
+    level: Callable[[float], float], bracket: tuple[float, float] | None, start: float, slope: float
+) -> tuple[float, float] | None:
+    """About where a smooth level that proves nothing passes 0, and its slope there, by inverse interpolation.
+
+    Levels of 20 and more are none.  None where it is not found soon, or not between the ends; these are at least 0.
+    """
+    low, high = bracket or WIDEST
+    scale, most = _Scale(low, high, isinstance(low, int), WIDTH), math.log(4.0)
+    points, x = dict[float, float](), scale.number(scale.place(start))
+    for done in range(14):
+        place, value = scale.place(x), level(x)
+        if place in points or not abs(value) < 20.0:
+            break
+        points[place] = value
+        root, error, slope = _next(points, slope, most * min(1 << done, 4))
+        x = scale.number(root)
+        if error < 3e-10 or (scale.is_whole and scale.place(x) in points):
+            return x, slope
+    return None
+
+
+def _next(points: dict[float, float], slope: float, most: float) -> tuple[float, float, float]:
+    """Where levels pass 0, at most so far from the nearest one, how far off that may be, and the slope."""
+    near, *others = sorted(points, key=lambda place: abs(points[place]))
+    if others and abs(others[0] - near) > 1e-7:
+        slope = (points[others[0]] - points[near]) / (others[0] - near) or slope
+    root, error = near - points[near] / slope, math.inf
+    better, doubt = _root(list(points.items()), near - most, near + most)
+    if doubt > 0.0:  # three and more of them agree
+        root, error = better, doubt
+    return min(max(root, near - most), near + most), min(error, 3.0 * abs(points[near])), slope
+
+
+def confirmed(level: Callable[[float], float], x: float, slope: float) -> float | None:
+    """A number about x at which a level is at most 0 and not below -6e-9; None where it is far from what was sketched,
+    and for whole numbers.  Certified levels are up to some 1e-9 above sketches."""
+    value = 0.0
+    for _ in range(0 if isinstance(x, int) else 4):
+        x *= math.exp(-(value + 2.5e-9) / slope)
+        value = level(x)
+        if -6e-9 < value <= 0.0:
+            return x
+        if not abs(value) < 1e-4:
+            break
+    return None
 
 
 def boundary(
@@ -151,6 +200,25 @@ def _ends(
         return bracket
     begin = start or (1.0 if bracket is None else scale.low if scale.is_whole else scale.high)
     return _outwards(level, scale, scale.number(scale.place(begin)), slope, 4.0 if start is None else 2.0)
+
+
+def as_bracket(bracket: object) -> tuple[float, float]:
+    """Ends of a search, of whole numbers where both are."""
+    if isinstance(bracket, str | bytes) or not isinstance(bracket, Collection) or len(bracket) != 2:
+        raise TypeError(f"bracket must be (low, high), not {bracket!r}")
+    low, high = (as_number("bracket", end, Domain(-math.inf, math.inf)) for end in bracket)
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"bracket = {bracket!r} must be finite and increasing")
+    return (int(low), int(high)) if all(isinstance(end, int | np.integer) for end in bracket) else (low, high)
+
+
+def settled(level: Callable[[float], float], near: tuple[float, float] | None, search: Search, nowhere: float) -> float:
+    """Where a level passes 0: where it was sketched, if that is confirmed."""
+    ends, start, slope = search
+    if near and (found := confirmed(level, *near)) is not None:
+        return found
+    start, slope = near or (start, slope)
+    return boundary(level, ends, "the target", start=start, slope=slope, nowhere=nowhere)
 
 
 def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top: float) -> tuple[float, float]:

@@ -212,13 +212,20 @@ class Apart(Pair):
     """Two pairs that bound one of which no more is known: from above and from below; of two pairs each the outer one.
 
     Where the one above is its own mirror image, so is this: from below stands then what a removed record says.  Unless
-    the one below is `ordered`: it does not occur with its sides exchanged.
+    the one below is `ordered`: it does not occur with its sides exchanged.  One that is dear may be a function that
+    makes it: who asks from above alone does not wait for it.
     """
 
-    def __init__(self, above: Pair, below: Pair, *, is_ordered: bool = False) -> None:
+    def __init__(self, above: Pair, below: Pair | Callable[[], Pair], *, is_ordered: bool = False) -> None:
         self.above: Pair = above.above if isinstance(above, Apart) else above
-        self.below: Pair = below.below if isinstance(below, Apart) else below
+        self._below = below
         self.is_ordered = is_ordered
+
+    @cached
+    def below(self) -> Pair:
+        """The one from below."""
+        below = self._below if isinstance(self._below, Pair) else self._below()
+        return below.below if isinstance(below, Apart) else below
 
     @cached
     def remove(self) -> Bracket:

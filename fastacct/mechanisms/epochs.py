@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -141,7 +142,7 @@ class Shuffled(OfGaussian, Mechanism, relations=("zero_out", "replace_one"), no_
             return whole
         if noise > MOST_NOISE:
             return Apart(MixturePair(Mixture(MOST_NOISE, ((1.0, sensitivity(relation)),))), NOTHING)
-        below = shuffled.from_below(noise, int(plain(self.steps)), relation)
+        below = partial(shuffled.from_below, noise, int(plain(self.steps)), relation)
         return Apart(whole, below, is_ordered=relation == "zero_out")
 
     def others_alike(self, relation: Relation) -> Mechanism:

@@ -185,3 +185,17 @@ def as_scores(scores: Sequence[float]) -> Cells:
     if cells.ndim != 1 or cells.size < 2:
         raise ValueError(f"scores must be a sequence of at least two numbers; got shape {cells.shape}")
     return np.asarray(cells.max() - cells)
+
+
+def as_law(law: object) -> ErrorLaw:
+    """What an error is asked of, checked."""
+    if not isinstance(law, ErrorLaw):
+        raise TypeError(f"with error=, build must return an error such as fastacct.utility(mechanism), not {law!r}")
+    return law
+
+
+def root_mean_square(law: ErrorLaw) -> float | Cells:
+    """Where there is one."""
+    if np.isnan(law.mean_square).any():
+        raise ValueError(f"the {law.of} has no mean square: give beta, the probability of a larger one")
+    return law.root_mean_square

@@ -162,8 +162,11 @@ def is_one(pair: Pair) -> bool:
     """Whether losses are known by one pair, or by two of one mixture, of which some components are known to be rare."""
     if not isinstance(pair, Apart):
         return True
-    above, below = mixture_of(pair.above), mixture_of(pair.below)
-    if above is None or below is None or above.noise != below.noise:
+    above = mixture_of(pair.above)
+    if above is None or max(len(above.p), len(above.q)) == 1:
+        return False  # nothing is rare of it
+    below = mixture_of(pair.below)
+    if below is None or above.noise != below.noise:
         return False
     sides = zip(above[1:], below[1:], strict=True)
     return all(own[: len(less)] == less and all(w <= 1e-12 for w, _ in own[len(less) :]) for own, less in sides)
@@ -233,8 +236,7 @@ def _read(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
 
 def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
     """The kernel, asked each number once, in an order in which neighbours share a line."""
-    parts = job.columns[2] + job.columns[3]
-    if float(parts @ parts.astype(float)) > 2.5e5:  # a target takes about 0.03 ms for each
+    if _is_large(job):
         return Reading.nothing(target[0], what)
     points, places, off = _points(job, target, what)
     (up, down), out = places.reshape(target.shape), Reading.empty(points.size)
@@ -243,6 +245,26 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
         *given, *into, quantity=what, directions=directions, mirrored=job.is_mirrored, spacing=job.spacing, off=off
     )
     return Reading(out.lower[down], out.upper[up], out.status[up])
+
+
+def _is_large(job: CellJob) -> bool:
+    """Whether mixtures have too many components: a target takes about 0.03 ms for each."""
+    parts = job.columns[2] + job.columns[3]
+    return float(parts @ parts.astype(float)) > 2.5e5
+
+
+def read_about(job: CellJob, delta: float, directions: Directions, near: float) -> float:
+    """Epsilon, which may be `near`, by lines of which nothing is certified: no bound; inf: none says it."""
+    few, _ = job.near(_digits(delta, job.steps)) if job.near else (job, 0.0)
+    out, at = Reading.empty(1), np.array([near])
+    out.upper[0] = math.inf
+    if few.columns[1].min(initial=1.0) > LEAST_NOISE and not _is_large(few):
+        given, into = (*few.columns, few.data(), np.array([delta])), (out.lower, out.upper, np.empty(1), out.status)
+        ask, mirrored = Quantity.ABOUT, few.is_mirrored
+        _kernels.exact_job(
+            *given, *into, quantity=ask, directions=directions, mirrored=mirrored, spacing=few.spacing, near=at
+        )
+    return float(out.upper[0])
 
 
 def _points(job: CellJob, target: Cells, what: Quantity) -> tuple[Cells, NDArray[np.intp], Cells | None]:

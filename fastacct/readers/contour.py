@@ -24,7 +24,7 @@ from fastacct.losses.mixture import Mixture, mixture_of
 from fastacct.losses.pieces import Pieces
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
-from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, is_one, job_of, read_run
+from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, is_one, job_of, read_about, read_run
 from fastacct.readers.infinite import read_whole
 from fastacct.readers.nearby import BOTTOM, EPSILON, LOG_DELTA, Reading, delta_from, status_within
 from fastacct.readers.reach import within_reach
@@ -148,6 +148,10 @@ class Contour:
             return lower * (1.0 - PAD), upper * (1.0 + PAD)
 
         return deltas
+
+    def about(self, delta: float, near: float) -> float:
+        """Epsilon of a job of plain numbers by lines of which nothing is certified, about `near`; inf: not known."""
+        return read_about(self._job(0), delta, self.directions, near)
 
     def components(self, cell: int) -> int:
         """Of all mixtures of a cell together."""

@@ -280,6 +280,15 @@ def roughly(quantity: Literal["epsilon", "delta"], job: Process, target: float, 
 
 
 @within_reach(math.inf)
+def about(job: Process, delta: float, relation: Relation, near: float) -> float:
+    """Epsilon of a job of plain numbers by lines of which nothing is certified, about `near`: no bound; inf where none
+    says it."""
+    whole = job.decompose(relation)
+    ones = whole.alternatives(relation) if whole.has_alternatives else [whole]
+    return max(Contour.of(one, relation).about(delta, near) for one in ones)
+
+
+@within_reach(math.inf)
 def largest_finite(whole: Process, direction: Direction) -> float:
     """The largest finite loss of a job of plain numbers whose losses are atoms, rounded up; inf for other losses."""
     total = 0.0

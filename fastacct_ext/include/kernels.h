@@ -27,7 +27,7 @@ typedef struct {
     int64_t n;
     const double *sigma, *q, *steps; /* a run of DP-SGD */
     const double *target; /* where it is evaluated: delta for epsilon, epsilon for delta, order for a divergence */
-    const double *eps;    /* of a calibration, with delta as target */
+    const double *eps;    /* of a calibration, with delta as target; what it may be, of one that is asked about */
     const double *mu;     /* of a Gaussian N(mu, 1) against N(0, 1) */
     const double *off;    /* of a job without data: what the logarithms of deltas may be off by, either way; or NULL */
 } fa_cells;

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastacct as fa
-from fastacct.core.search import boundary, crossing, excess, least, straightened
+from fastacct.core.search import boundary, confirmed, crossing, excess, least, sketched, straightened
 
 
 @settings(max_examples=80, deadline=None)
@@ -73,17 +73,62 @@ def test_a_level_on_the_scale_of_a_model_that_is_much_alike_is_straight():
     def model(value):
         return 2.6 / math.log1p(value) if value < 1e6 else 0.0
 
-    level, slope = straightened(lambda x: excess(spent(x), 3.0), -1.2, model, 3.0)
+    straight, slope = straightened(model, 3.0, -1.2)
+
+    def level(x):
+        return straight(excess(spent(x), 3.0))
+
     root = boundary(lambda x: excess(spent(x), 3.0), None, "the target")
     for x in np.geomspace(0.2, 20.0, 60):
         assert (level(x) > 0.0) == (x < root)
         assert level(x) == pytest.approx(-math.log(x / root), abs=0.02)
-    assert slope == -1.0
     asked.clear()
     assert boundary(level, None, "the target", start=model(3.0), slope=slope) == pytest.approx(root, rel=1e-9)
     assert len(asked) <= 6
-    none, slope = straightened(lambda x: excess(spent(x), 3.0), -1.2, lambda value: 0.0, 3.0)
-    assert (none(1.0), slope) == (excess(spent(1.0), 3.0), -1.2)
+    assert straightened(lambda value: 0.0, 3.0, -1.2) == (float, -1.2)
+
+
+@pytest.mark.parametrize("slope", [-3.0, -0.6, 0.7])
+def test_a_sketch_ends_at_the_root_of_a_smooth_level_with_its_slope(slope):
+    """After few numbers, none of them twice; of whole numbers next to it."""
+    for start, at in [(1.0, 0.03), (2.0, 1.9), (1.0, 300.0)]:
+        asked = []
+
+        def level(x, at=at, asked=asked):
+            asked.append(x)
+            gone = math.log(x / at)
+            return slope * gone * (1.0 + 0.1 * math.tanh(gone))
+
+        root, found = sketched(level, None, start, slope)
+        assert root == pytest.approx(at, rel=1e-8)
+        assert found == pytest.approx(slope, rel=0.02)
+        assert len({*asked}) == len(asked) <= 9
+    whole, _ = sketched(lambda n: math.log(n / 713.4), (1, 10**6), 1, 1.0)
+    assert isinstance(whole, int)
+    assert abs(whole - 713) <= 1
+
+
+def test_a_sketch_of_what_is_flat_unknown_or_beyond_the_ends_is_none():
+    for level in (lambda x: 0.3, lambda x: math.inf, lambda x: math.nan, lambda x: 1.0 - 1e-3 * math.log(x)):
+        assert sketched(level, (1e-3, 1e3), 1.0, -1.0) is None
+
+
+@pytest.mark.parametrize("above", [0.0, 1e-10, 8e-9, 3e-7])
+def test_what_is_confirmed_meets_its_level_and_nearly(above):
+    """Also where the certified level is above what was sketched; where it is far off, nothing is confirmed."""
+    for slope in (-1.2, 0.8):
+        asked = []
+
+        def level(x, slope=slope, asked=asked):
+            asked.append(x)
+            return slope * math.log(x / 2.0) + above
+
+        x = confirmed(level, 2.0, 1.05 * slope)
+        assert -6e-9 < level(x) <= 0.0
+        assert x == asked[-1]
+        assert len({*asked}) <= (1 if above < 1e-9 else 3)
+        assert confirmed(lambda x, level=level: level(x) + 0.01, 2.0, slope) is None
+        assert confirmed(lambda x, level=level: math.copysign(max(abs(level(x)), 1e-8), level(x)), 2.0, slope) is None
 
 
 def test_what_is_met_everywhere_or_nowhere_ends_at_an_end():

@@ -138,3 +138,32 @@ def test_a_delta_below_every_double_is_asked_of_nobody_else(monkeypatch):
         found = fa.delta_bounds(run, epsilon=[60.0, 5000.0])
         assert found.upper[0] > found.lower[0] > 0.0
         assert (found.lower[1], found.upper[1]) == (0.0, math.ulp(0.0))
+
+
+ABOUT = {
+    "truncated": (fa.Gaussian(0.9).poisson(0.01, at_most=20, records=1000) * 300, ("zero_out", "replace_one", "add")),
+    "draws": (fa.Gaussian(1.5).with_replacement(10, 1000) * 200, ("zero_out", "replace_one", "remove")),
+    "replaced": (fa.Gaussian(1.0).poisson(0.01) * 400, ("replace_one",)),
+    "several": (fa.Gaussian(1.0).poisson(0.01) * 400 + fa.Laplace(20.0) * 3, ("add_remove", "remove")),
+    "plain": (fa.Gaussian(2.0) * 3, ("add_remove",)),
+    "epochs": (fa.Gaussian(1.0).allocation(50) * 3, ("add_remove", "zero_out")),
+}
+
+
+@pytest.mark.parametrize("kind", ABOUT)
+def test_lines_that_are_not_certified_say_about_what_is(kind):
+    """Near what was expected to eight digits, of the larger direction; further away to about two."""
+    run, relations = ABOUT[kind]
+    for relation in relations:
+        lower, upper, _ = (float(x) for x in fa.epsilon_bounds(run, delta=1e-5, neighbors=relation))
+        upper = upper if run.tight else fa.epsilon(run, delta=1e-5, neighbors=relation)
+        assert job.about(run, 1e-5, relation, upper) == pytest.approx(upper, rel=3e-8)
+        for away in (0.3, 0.75, 1.3, 3.0):
+            assert job.about(run, 1e-5, relation, upper * away) == pytest.approx(upper, rel=0.02)
+        assert lower <= upper
+
+
+def test_of_what_never_decays_nothing_is_said_about():
+    assert job.about(fa.RandomizedResponse(0.3) * 4, 1e-5, "replace_one", 1.0) == math.inf
+    assert job.about(fa.ZCDP(0.1) * 4, 1e-5, "add_remove", 1.0) == math.inf
+    assert job.about(fa.Gaussian(0.0) * 4, 1e-5, "add_remove", 1.0) == math.inf

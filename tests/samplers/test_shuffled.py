@@ -77,3 +77,17 @@ def test_of_two_shuffled_epochs_beside_a_table_both_data_sets_are_asked():
     job = fa.Gaussian(noise).shuffled(2) + fa.from_pmf(*table)
     lower = fa.delta_lower(job, epsilon=0.3, neighbors="zero_out")
     assert 0.85 * most < lower < most * (1.0 + 1e-3)
+
+
+def test_who_asks_from_above_alone_does_not_wait_for_what_is_known_from_below(monkeypatch):
+    """An allocation's lattice takes a hundred times longer than the line from above."""
+
+    def never(*args):
+        raise AssertionError("the pair from below was made")
+
+    monkeypatch.setattr("fastacct.mechanisms.epochs.shuffled.from_below", never)
+    job = fa.Gaussian(1.9).shuffled(steps=77) * 3
+    for relation in ("zero_out", "replace_one"):
+        assert 0.0 < fa.epsilon(job, delta=1e-5, neighbors=relation) < 20.0
+        with pytest.raises(AssertionError, match="from below"):
+            fa.epsilon_lower(job, delta=1e-5, neighbors=relation)

@@ -150,12 +150,15 @@ SEARCHED = [
     ("wanted", "run", "most"), SEARCHED, ids=["-".join(map(str, [w, *[*r.values()][3:]])) for w, r, _ in SEARCHED]
 )
 def test_a_search_begins_near_the_answer_and_asks_for_few_numbers(wanted, run, most, monkeypatch):
-    """It begins at the answer for Poisson samples; what is found is met, and a step further it is not."""
-    search, asked = sys.modules["fastacct.calibrate"], []
-    answer = search.answer
+    """It begins at the answer for Poisson samples, and most of them are not certified; what is found is met, and a step
+    further it is not."""
+    search, asked, sketched = sys.modules["fastacct.calibrate"], [], []
+    answer, about = search.answer, search.about
     monkeypatch.setattr(search, "answer", lambda *args, **told: asked.append(args) or answer(*args, **told))
+    monkeypatch.setattr(search, "about", lambda *args: sketched.append(args) or about(*args))
     found = getattr(fa.dpsgd, wanted)(**run, epsilon=3.0, delta=1e-5)
-    assert len(asked) <= most
+    assert len(asked) <= (3 if wanted == "noise_multiplier" else 4)  # one of what was released before
+    assert len(asked) + len(sketched) <= most
     after = run.get("after", fa.Gaussian(1.0) * 0)
     told = {name: value for name, value in run.items() if name not in ("after", "neighbors")}
 
@@ -165,6 +168,39 @@ def test_a_search_begins_near_the_answer_and_asks_for_few_numbers(wanted, run, m
 
     further = {"noise_multiplier": found * (1.0 - 1e-8), "steps": found + 1, "sample_rate": found * (1.0 + 1e-8)}
     assert spent(found) <= 3.0 < spent(further[wanted])
+
+
+MISLED = {
+    "less": lambda value: 0.97 * value,
+    "more": lambda value: 1.4 * value,
+    "a_little_less": lambda value: value * (1.0 - 1e-7),
+    "nothing": lambda value: math.inf,
+    "garbage": lambda value: math.nan,
+    "one_number": lambda value: 2.0,
+    "noisy": lambda value: value * (1.0 + 1e-3 * math.sin(1e9 * value)),
+}
+
+
+@pytest.mark.parametrize("misled", MISLED.values(), ids=MISLED)
+def test_a_sketch_that_misleads_costs_time_alone(misled, monkeypatch):
+    search = sys.modules["fastacct.calibrate"]
+    about = search.about
+    monkeypatch.setattr(search, "about", lambda *args: misled(about(*args)))
+    run = {"records": 2000, "batch_size": 50, "sampling": "truncated", "at_most": 70, "neighbors": "replace_one"}
+
+    def spent(x, steps):
+        return fa.dpsgd.epsilon(**run, noise_multiplier=x, steps=steps, delta=1e-5)
+
+    noise = fa.dpsgd.noise_multiplier(**run, steps=120, epsilon=3.0, delta=1e-5)
+    assert spent(noise, 120) <= 3.0 < spent(noise * (1.0 - 1e-8), 120)
+    steps = fa.dpsgd.steps(**run, noise_multiplier=1.3, epsilon=3.0, delta=1e-5)
+    assert spent(1.3, steps) <= 3.0 < spent(1.3, steps + 1)
+
+    def beside(x):
+        return epsilon(fa.Gaussian(x).poisson(0.02) * 50 + fa.Laplace(9.0), delta=1e-5)
+
+    mixed = calibrate(lambda x: fa.Gaussian(x).poisson(0.02) * 50 + fa.Laplace(9.0), epsilon=2.0, delta=1e-5)
+    just_met(mixed, beside, 2.0, mixed * (1.0 - 1e-9))
 
 
 def test_where_a_grid_answers_few_numbers_are_asked(monkeypatch):

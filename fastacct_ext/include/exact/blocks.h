@@ -23,7 +23,8 @@ static void fa_give_no_noise(int64_t i, double target, fa_quantity quantity, con
     static const double top[] = {[FA_GIVE_EPSILON] = (double)INFINITY,
                                  [FA_GIVE_DELTA] = 1.0,
                                  [FA_GIVE_LOG_DELTA] = 0.0,
-                                 [FA_GIVE_THRESHOLD] = 0.0};
+                                 [FA_GIVE_THRESHOLD] = 0.0,
+                                 [FA_GIVE_ABOUT] = (double)INFINITY};
     int trivial = quantity == FA_GIVE_EPSILON ? target >= 1.0 : target == INFINITY;
     fa_give_nothing(i, quantity, out);
     if (trivial)
@@ -101,6 +102,14 @@ static int64_t fa_exact_job(const fa_job *job, const fa_cells *at, const fa_ques
         return FA_NO_MEMORY;
     released = fa_job_blocks(&e, job);
     for (i = 0; i < at->n && !fa_is_late(i, end); i++) {
+        if (released && ask->quantity == FA_GIVE_ABOUT) {
+            fa_give_nothing(i, FA_GIVE_ABOUT, out);
+            out->lower[i] = out->upper[i] = fa_exact_eps_about(&e, log(at->target[i]), at->eps[i]);
+            if (!fa_alloc_failed())
+                continue;
+            i = FA_NO_MEMORY;
+            break;
+        }
         if (!released && !fa_alloc_failed())
             fa_give_nothing(i, ask->quantity, out);
         else if (!released || !fa_goes_on() ||

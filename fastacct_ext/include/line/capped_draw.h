@@ -218,7 +218,8 @@ FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_eff
         return fa_cap_lay_nodes(job, line, effort, 0.0);
     line->reach = job->curves > 0 && line->reach > 0.0 ? 1.3 * line->reach
                                                         : fa_cap_guess_reach(job, line, effort, dephase);
-    if (job->has_floor || job->mixtures || job->data || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
+    if (!effort->is_about &&
+        (job->has_floor || job->mixtures || job->data || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h)) {
         int is_short = effort->points < FA_CAP_POINTS_MAX;
         double t = fa_cap_find_reach(job, line, effort, line->reach,
                                      is_short ? 1.15 * effort->points * line->plan.h : INFINITY);
@@ -345,8 +346,8 @@ FA_FUNC int fa_cap_draw(fa_cap_job *job, fa_cap_line *line, fa_cap_saddle *at, d
             return 1;
         *with_floor = 1;
     }
-    effort.points = FA_CAP_POINTS_MAX;
-    effort.pairs = job->mixtures || job->data ? 1.2e8 : 4e7;
+    effort.points = effort.is_about ? 2048 : FA_CAP_POINTS_MAX;
+    effort.pairs = effort.is_about ? 2e7 : job->mixtures || job->data ? 1.2e8 : 4e7;
     for (round = 0; round < 5; round++) {
         if (!fa_cap_plan_line(job, line, at, *eps, log_size, 1, 1, &effort))
             break;

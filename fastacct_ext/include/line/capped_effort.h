@@ -20,6 +20,7 @@ typedef struct {
     double cap_back;  /* share of what the other steps may take back that the cap allows for */
     fa_caps caps;
     double quiet;     /* what a line may cost more, as a share, so that rounding is less */
+    int is_about; /* whether a line is to say about how much, and nothing is certified: no tail, and no ledger */
     double left,
         right; /* standard deviations of Q left of 0 where the nodes begin, and by which they go on at the end */
 } fa_cap_effort;

@@ -235,6 +235,36 @@ FA_FUNC int fa_cap_eps_near(fa_cap_work *work, double log_delta, fa_interval *ou
     return fa_cap_eps(work, log_delta, out);
 }
 
+#define FA_CAP_ABOUT 0.4 /* relative distance of eps from where a line stands, from which on it is drawn anew */
+
+/* eps at log delta about, which may be `near`, by lines of which nothing is certified; 0: none says it */
+FA_FUNC double fa_cap_eps_about(fa_cap_work *work, double log_delta, double near)
+{
+    fa_cap_job *job = &work->job;
+    fa_cap_effort effort = fa_cap_usual_effort();
+    fa_cap_answer a = {0};
+    fa_cap_saddle at;
+    double eps = near;
+    int round, placed, with_floor = fa_cap_is_near_wall(job);
+    work->anchor = work->near = work->line.reach = 0.0;
+    work->certified = 0;
+    effort.is_about = 1;
+    job->deepest = fa_cap_deepest(job, log_delta);
+    placed = fa_cap_place(job, &effort, near, 0.0, &at);
+    if (!placed || !(fabs(at.log_size - log_delta) < -FA_CAP_ABOUT * at.slope * near))
+        placed = fa_cap_place_delta(job, &effort, log_delta, &eps, &at);
+    for (round = 0; round < 4 && placed; round++) {
+        if (!fa_cap_draw(job, &work->line, &at, &eps, fa_min(-1e-3, at.log_size), NAN, effort, &with_floor) ||
+            !fa_cap_go_near(job, &work->line, log_delta, 0.0, 1, eps, &a))
+            return 0.0;
+        if (fabs(a.eps - eps) < FA_CAP_ABOUT * eps)
+            return a.eps;
+        eps = a.eps;
+        placed = eps > 0.0 && fa_cap_place(job, &effort, eps, at.v, &at);
+    }
+    return 0.0;
+}
+
 /* whether eps at log delta is at most `eps`, by a line drawn for that, rounded, as good as it is at once */
 FA_FUNC int fa_cap_is_below(fa_cap_work *work, double log_delta, double eps)
 {

@@ -153,7 +153,8 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_d
     if (!fa_cap_nodes_reserve(s, n))
         return 0;
     rows = (fa_node_rows){s->sum.lr, s->sum.log_w, s->slip, s->fine};
-    (void)fa_pieces_fill(law, &s->mesh, &rows);
+    if (!fa_pieces_fill(law, &s->mesh, &rows))
+        return 0;
     if (law->smooth.step > 0.0 && block->window.width > 0.0 && s != &block->outside) {
         const double end = fa_smooth_end(law->atoms, law->n_atoms, &block->window);
         while (used > 1 && s->sum.lr[used - 1] > end)

@@ -122,7 +122,51 @@ FA_FUNC int fa_panels_fill(const fa_mesh *mesh, const fa_node_rows *to)
     return n;
 }
 
-/* all nodes, in the order of their losses; how many */
+/* where the run of rising losses ends that begins at a place of an order */
+FA_INLINE int fa_run_end(const double *loss, const int *order, int from, int n)
+{
+    do
+        from++;
+    while (from < n && !(loss[order[from - 1]] > loss[order[from]]));
+    return from;
+}
+
+/* two runs of an order as one: of losses that are the same those of the first come first */
+FA_FUNC void fa_runs_merge(const double *loss, const int *order, int from, int middle, int end, int *out)
+{
+    int one = from, other = middle, i;
+    for (i = from; i < end; i++)
+        out[i] = other == end || (one < middle && !(loss[order[one]] > loss[order[other]])) ? order[one++]
+                                                                                          : order[other++];
+}
+
+/* Rows in the order of their losses, by runs: a panel has one or two.  0: no memory */
+FA_FUNC int fa_nodes_sort(double *const *rows, int n)
+{
+    double *row = fa_alloc((sizeof(double) + 2 * sizeof(int)) * (size_t)(n + 1));
+    int *order = (int *)(row + n + 1), *merged = order + n + 1, *other, i, k, from, middle, end;
+    if (!row)
+        return 0;
+    for (i = 0; i < n; i++)
+        order[i] = i;
+    while (n && fa_run_end(rows[0], order, 0, n) < n) {
+        for (from = 0; from < n; from = end) {
+            middle = fa_run_end(rows[0], order, from, n);
+            end = middle < n ? fa_run_end(rows[0], order, middle, n) : n;
+            fa_runs_merge(rows[0], order, from, middle, end, merged);
+        }
+        other = order, order = merged, merged = other;
+    }
+    for (k = 0; k < 4; k++) {
+        memcpy(row, rows[k], sizeof(double) * (size_t)n);
+        for (i = 0; i < n; i++)
+            rows[k][i] = row[order[i]];
+    }
+    free(row);
+    return 1;
+}
+
+/* all nodes, in the order of their losses; how many, 0: no memory */
 FA_FUNC int fa_pieces_fill(const fa_pieces *law, const fa_mesh *mesh, const fa_node_rows *to)
 {
     double *rows[4] = {to->loss, to->log_weight, to->slip, to->fine};
@@ -136,18 +180,8 @@ FA_FUNC int fa_pieces_fill(const fa_pieces *law, const fa_mesh *mesh, const fa_n
         const fa_atom *a = law->atoms + i;
         fa_node_put(to, n++, a->loss, a->log_weight, a->slip, a->fine);
     }
-    for (i = 1; i < n; i++) {
-        double kept[4];
-        if (!(rows[0][i - 1] > rows[0][i]))
-            continue;
-        for (k = 0; k < 4; k++)
-            kept[k] = rows[k][i];
-        for (j = i; j > 0 && rows[0][j - 1] > kept[0]; j--)
-            for (k = 0; k < 4; k++)
-                rows[k][j] = rows[k][j - 1];
-        for (k = 0; k < 4; k++)
-            rows[k][j] = kept[k];
-    }
+    if (!fa_nodes_sort(rows, n))
+        return 0;
     if (!law->is_flipped)
         return n;
     for (i = 0, j = n - 1; i < j; i++, j--)

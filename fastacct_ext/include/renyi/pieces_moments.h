@@ -82,10 +82,9 @@ FA_FUNC int fa_moments_lay(const fa_pieces *law, const fa_moments_ask *at, doubl
     kept->room = fa_alloc(sizeof(double) * 4 * (size_t)n);
     if (!kept->room)
         return 0;
-    kept->n = n;
     kept->rows = (fa_node_rows){kept->room, kept->room + n, kept->room + 2 * n, kept->room + 3 * n};
-    (void)fa_pieces_fill(law, &kept->mesh, &kept->rows);
-    return 1;
+    kept->n = fa_pieces_fill(law, &kept->mesh, &kept->rows);
+    return kept->n > 0;
 }
 
 /* nodes, the last ones where they are fine enough, and the rule's errors on them.  0: as above */
