@@ -348,6 +348,7 @@ FA_FUNC void fa_cap_set_tails(fa_cap_block *block, double sd)
     double less;
     fa_mix_tails(block->pair, w->cap, sd, &w->log_q, &w->log_p, &less);
     w->depth = (w->cap - block->pair->q_low) / sd;
+    w->off = 16.0 + 16.0 * w->depth * w->depth + 8.0 * block->log_most;
     w->q_mass = exp(w->log_q);
     w->gain = exp(w->log_p) - exp(less);
     w->lost = exp(less - w->log_p);

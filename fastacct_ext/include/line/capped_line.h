@@ -14,7 +14,8 @@
 
 #define FA_CAP_LONGER  1.11 /* by what a tail's curve may be longer than the real line: sqrt(1 + 0.475^2) */
 
-/* arrays over the points for the ledger: of all losses, and of small and large ones */
+/* arrays over the points for the ledger, one group after the other in the same memory: of all losses, and of small and
+ * large ones */
 enum { FA_OF_GROW, FA_OF_RULE, FA_OF_ERROR };
 enum { FA_LOW_REST, FA_LOW_ONCE, FA_LOW_GROW, FA_LOW_FALL, FA_LOW_WHOLE, FA_LOW_WORST, FA_LOW_PARTS, FA_CAP_SCRATCH };
 

@@ -76,14 +76,14 @@ FA_FUNC double fa_cap_left_large(const fa_cap_block *block, const fa_cap_curve *
            e = exp(fa_min(300.0, block->log_odds + (z - 0.5) * block->inv_var)),
            y = block->sigma * block->sigma * curve->top * e / (e + risen),
            shut = exp(fa_min(0.0, 0.5 * (y * y - u1 * u1) / (w->floor_width * w->floor_width)));
-    return block->walled ? fa_min(fa_cap_left_mass(block, curve, risen, INFINITY) * shut,
-                                  fa_cap_left_mass(block, curve, risen, first))
-                         : 1e-16 * shut;
+    return fa_min(fa_cap_left_mass(block, curve, risen, INFINITY) * shut,
+                  block->walled ? fa_cap_left_mass(block, curve, risen, first) : INFINITY);
 }
 
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
  * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell).  pay = 0: about,
- * without what the cells cost.  b: docs/algorithms/line.md, "Tail", "The bound b" */
+ * without what the cells cost.  b: docs/algorithms/line.md, "Tail", "The bound b", where swell is F, dt tau, f2
+ * (F f (1 + tau))^2, z2 Z, shift e^(s_1), and lean r^(-1-b_1) */
 FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *curve, double pay, const int large,
                                  double *slack_out)
 {
