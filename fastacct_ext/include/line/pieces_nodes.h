@@ -99,8 +99,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     double least = fa_pieces_end(pieces, 0), most = fa_pieces_end(pieces, 1);
     free(block->cells); /* of another loss */
     free(block->paths);
-    block->cells = NULL;
-    block->paths = NULL;
+    block->cells = NULL, block->paths = NULL;
     block->coarse.laid = 0.0;
     job->blocks->is_alone = block->is_alone = job->n == 1;
     block->pieces = pieces;
