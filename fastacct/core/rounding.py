@@ -97,3 +97,9 @@ def _shown(value: float, direction: str, digits: int) -> str:
         return str(value)
     # The shortest decimal that reads back as this double is what a person calls its value.
     return f"{float(Context(prec=digits, rounding=direction).plus(Decimal(repr(float(value))))):.{digits}g}"
+
+
+def fft_size(n_points: int) -> int:
+    """2^k or 3 2^k, at least `n_points`."""
+    power = 1 << max(1, math.ceil(math.log2(n_points)))
+    return 3 * power // 4 if power >= 8 and 3 * power // 4 >= n_points else power

@@ -221,26 +221,35 @@ def settled(level: Callable[[float], float], near: tuple[float, float] | None, s
     return boundary(level, ends, "the target", start=start, slope=slope, nowhere=nowhere)
 
 
-def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top: float) -> tuple[float, float]:
+def crossing(
+    bounds: Callable[[float], tuple[float, float]], target: float, top: float, near: float = math.nan
+) -> tuple[float, float]:
     """Where a function in [0, top] falls to a target > 0: ends seen to be on their sides, the last one perhaps `top`.
 
     The lower bound is at least the target at the first end (or this is 0), the upper one at most that at the last.
+    `near`: where it does, nearly, if that is known.
     """
-    from scipy.optimize import brentq  # heavy to import
 
     def level(at: float) -> float:
         middle = 0.5 * sum(bounds(at))
         return (math.log(middle) if middle > 0.0 else -750.0) - math.log(target)
 
-    at = 0.0 if level(0.0) <= 0.0 else top
-    if at and level(top) < 0.0:
-        at = float(
-            brentq(level, 0.0, top, xtol=1e-300, rtol=1e-14, maxiter=_MOST_TRIES, disp=False)
-        )  # what follows checks
+    at = near if 0.0 < near < top and abs(level(near)) < 1e-8 else _crossed(level, top)
     pad = 1e-13 * at or 1e-40 * top
     first = _first_seen(lambda x: bounds(x)[0] >= target, at, -pad, top)
     last = _first_seen(lambda x: bounds(x)[1] <= target, at, pad, top)
     return 0.0 if first is None else first, top if last is None else last
+
+
+def _crossed(level: Callable[[float], float], top: float) -> float:
+    """Where a falling level is 0, nearly, or the end that is nearer to that."""
+    from scipy.optimize import brentq  # heavy to import
+
+    if level(0.0) <= 0.0:
+        return 0.0
+    if level(top) >= 0.0:
+        return top
+    return float(brentq(level, 0.0, top, xtol=1e-300, rtol=1e-14, maxiter=_MOST_TRIES, disp=False))
 
 
 def _first_seen(is_seen: Callable[[float], bool], at: float, pad: float, top: float) -> float | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
-from fastacct.losses.loss import NOTHING, Atoms, Bracket, OutOfReachError, Pair
-from fastacct.losses.pieces import MOST_ATOMS, NO_PANELS, Lost, Pieces, atom_rows
+from fastacct.losses.loss import NOTHING, Apart, Atoms, Bracket, OutOfReachError, Pair
+from fastacct.losses.pieces import MOST_ATOMS, NO_PANELS, Lost, Pieces, atom_rows, spacing_of
 
 
 def both(one: Bracket) -> Pair:
@@ -94,9 +96,34 @@ def table(p: Cells, q: Cells) -> Bracket:
 class DataPair(Pair):
     """A pair that has a form of its own as data."""
 
+    has_atoms: ClassVar[bool] = False
+    """Whether its losses are atoms as well."""
+
     @abstractmethod
     def pieces(self) -> Pieces | None:
         """The data; None where there is none."""
+
+
+def are_scattered(pairs: Sequence[tuple[Pair, int]]) -> bool:
+    """Whether all losses are atoms, and such that a line knows no more than Chernoff's bound, or not sooner than a
+    sum: more than two of one release alone, or on no lattice that all share, or thousands."""
+    atoms = [(one, count) for pair, count in pairs for one in _atoms_of(pair)]
+    most = max((one.loss.size for one, _ in atoms), default=0)
+    if len(atoms) < len(pairs) or most <= 2:
+        return False
+    return [count for _, count in atoms] == [1] or are_many(most) or spacing_of(atoms) == 0.0
+
+
+def are_many(atoms: int) -> bool:
+    """Whether one finite sum takes less time than a lattice of so many losses."""
+    return atoms > 1 << 13
+
+
+def _atoms_of(pair: Pair) -> list[Atoms]:
+    """Its atoms, where they are all that it is."""
+    is_other = isinstance(pair, Apart) or (isinstance(pair, DataPair) and not pair.has_atoms)
+    atoms = None if is_other else pair.remove.upper.as_atoms()
+    return [] if atoms is None else [atoms]
 
 
 def pieces_of(pair: Pair) -> Pieces | None:
@@ -137,5 +164,6 @@ def _is_plain(found: Pieces) -> bool:
 def _missing(found: Pieces) -> float:
     """By how much the masses miss 1, both together."""
     loss, log_weight = found.atoms[:, 0], found.atoms[:, 1]
-    q, p = math.fsum(np.exp(log_weight)), math.fsum(np.exp(log_weight + loss))
-    return abs(q + 0.5 * sum(found.lost.q) - 1.0) + abs(p + 0.5 * sum(found.lost.p) - 1.0)
+    q, p = float(np.exp(log_weight).sum()), float(np.exp(log_weight + loss).sum())
+    off = 128.0 * ROUNDING  # of sums of NumPy: a sum without rounding takes long where sizes differ
+    return abs(q + 0.5 * sum(found.lost.q) - 1.0) + abs(p + 0.5 * sum(found.lost.p) - 1.0) + off

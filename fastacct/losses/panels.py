@@ -19,7 +19,7 @@ from fastacct.losses.atoms import DataPair, epsilon_delta
 from fastacct.losses.drawn import drawn, left_out, often
 from fastacct.losses.loss import LEAST_TAIL, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
 from fastacct.losses.mixture import check_spread, normal_reach
-from fastacct.losses.pieces import NO_ATOMS, Lost, Pieces, atom_rows, log_sample, sample_rounding
+from fastacct.losses.pieces import NO_ATOMS, Lost, Pieces, log_sample, sample_rounding
 
 _FURTHEST: Final = 38.0
 SMALLEST_WEIGHT: Final = 1e-290
@@ -40,12 +40,12 @@ def exponential(
 
     Losses are good to `slack`, the density to `relative`, the atoms to `ends_off`; `lost` bounds what only P has.
     """
-    atoms = NO_ATOMS
+    slip, atoms = slack / ROUNDING, NO_ATOMS
     if ends is not None and min(ends) > 0.0:
-        mass, loss = np.array(ends), np.array([-largest, largest])
-        atoms = atom_rows(loss, np.full(2, slack), mass * (1.0 - ends_off), mass * (1.0 + ends_off))
+        at = [(x, math.log(mass) - x) for x, mass in zip((-largest, largest), ends, strict=True)]
+        atoms = np.array([[x, y, slip, (ends_off + slack) / ROUNDING + 4.0 + 2.0 * (abs(y) + abs(x))] for x, y in at])
     # the density of P at the largest loss is that of Q at the smallest
-    row = [-largest, largest, math.log(peak), -0.5, 1.0, 0.0, slack / ROUNDING, relative / ROUNDING + 4.0]
+    row = [-largest, largest, math.log(peak), -0.5, 1.0, 0.0, slip, relative / ROUNDING + 4.0]
     return PiecesPair(Pieces(atoms, np.array([[*row, 0.0, 0.0, 0.0, 0.0]]), lost=Lost(lost, lost), is_mirrored=True))
 
 

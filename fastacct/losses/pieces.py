@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.record import Record
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
+
+if TYPE_CHECKING:
+    from fastacct.losses.loss import Atoms
 
 NO_ATOMS: Final = np.zeros((0, 4))
 """Numbers of an atom: loss, log of its weight under Q, and by how many units of 2^-53 they may be off: the loss, and
@@ -169,7 +172,7 @@ def atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
     return np.stack([loss, log_weight, error / ROUNDING, fine], axis=1)[order]
 
 
-def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:
+def spacing_of(parts: Sequence[tuple[Pieces | Atoms, float]]) -> float:
     """A distance that divides all differences of losses of each part; 0 where none is known."""
     apart = [data.lattice or 0.0 for data, _ in parts]
     if not (least := min(apart, default=0.0)) > 0.0:

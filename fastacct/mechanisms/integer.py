@@ -95,10 +95,10 @@ class DiscreteGaussian(Mechanism, relations=ALL, group_powers={"sensitivity": 1}
         noise = np.arange(-reach, reach + 1.0)
         size = 0.5 * (noise / scale) ** 2
         weight = np.exp(-size)
-        mass = weight / math.fsum(np.sort(weight))
+        mass = weight / weight.sum()
         loss = shift * (noise + 0.5 * shift) / scale**2
         # beyond the reach: less than exp(-38^2/2) each, falling geometrically
-        relative = (16.0 + 8.0 * float(np.minimum(size, 745.0).max())) * ROUNDING
+        relative = (80.0 + 8.0 * float(np.minimum(size, 745.0).max())) * ROUNDING
         return both(atoms(loss, 6.0 * ROUNDING * np.abs(loss), mass, relative, 1e-290, shift / scale**2))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,10 @@ from fastacct.core.bounds import TIGHT_WIDTH, Answers, Found
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
+from fastacct.losses.atoms import are_scattered
 from fastacct.losses.loss import Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
-from fastacct.readers.asked import Settings
+from fastacct.readers.asked import Quantity, Settings
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.nearby import Reading
@@ -36,16 +38,10 @@ _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
 
 
-@runtime_checkable
-class _Read(Protocol):
-    """A pair that has a reader of its own for one release."""
-
-    def one_release(self, direction: Direction) -> Answers | None: ...
-
-
 def _release(pair: Pair, direction: Direction) -> Answers | None:
     """What answers of one release, where the pair itself does."""
-    return pair.one_release(direction) if isinstance(pair, _Read) else None
+    read: Callable[[Direction], Answers | None] | None = getattr(pair, "one_release", None)
+    return None if read is None else read(direction)
 
 
 class Side:
@@ -121,7 +117,9 @@ class Side:
         return (total := sum(ends)) - 4e-16 * (len(ends) + 2.0) * abs(total)
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
-        """An upper bound by a coarse grid, where losses are composed on a grid."""
+        """An upper bound that takes little time, where losses are composed on a grid."""
+        if quantity == "epsilon" and isinstance(self.reader, Smoothed):
+            return self.reader.roughly(target)
         return self._coarse.at_most(quantity, target) if self.is_on_grid else math.inf
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False) -> Found:
@@ -188,7 +186,9 @@ class CellReader(Guarded):
     def is_dear(self) -> bool:
         """Whether losses have so many components that they are composed only where nothing else is known."""
         # a grid takes a tenth of a second for each, and divergences as much a kind
-        return "line" in self.settings.rungs and self._line.components(self._index) > 40
+        if "line" not in self.settings.rungs or self._is_scattered:
+            return False
+        return self._line.components(self._index) > 40
 
     @property
     def is_gaussian(self) -> bool:
@@ -210,6 +210,20 @@ class CellReader(Guarded):
             if not pair.is_nothing:
                 used.append((pair, count))
         return used
+
+    def rungs(self, quantity: Quantity) -> tuple[str, ...]:
+        """Which rungs are asked, in this order: for an epsilon of atoms alone their sums before the line."""
+        rungs = self.settings.rungs
+        if quantity != "epsilon" or not {"line", "losses"} <= {*rungs} or not self._is_scattered:
+            return rungs
+        last = rungs.index("losses") + 1
+        return (*(name for name in rungs[:last] if name != "line"), "line", *rungs[last:])
+
+    @cached
+    @within_reach(False)
+    def _is_scattered(self) -> bool:
+        """Whether lists and finite sums say more of all losses than a line."""
+        return are_scattered([(self._line.pair(mechanism), count) for mechanism, count in self.table])
 
     @cached
     def _sides(self) -> list[Side]:

@@ -248,7 +248,7 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
 
 
 def _is_large(job: CellJob) -> bool:
-    """Whether mixtures have too many components: a target takes about 0.03 ms for each."""
+    """Whether mixtures have too many components: a target takes time for each."""
     parts = job.columns[2] + job.columns[3]
     return float(parts @ parts.astype(float)) > 2.5e5
 

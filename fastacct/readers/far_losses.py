@@ -12,13 +12,16 @@ from fastacct.core.inputs import ROUNDING
 from fastacct.losses.loss import PROBES, Atoms, OutOfReachError, Part, Weighted, log_moment, weighted
 
 
-def known_atoms(part: Part, is_upper: bool) -> Atoms:
-    """Losses and masses of a side, errors included."""
+def known_atoms(part: Part, is_upper: bool, rare: float) -> Atoms:
+    """Losses and masses of a side, errors included; those of which all together have at most the mass `rare` are
+    infinite from above, and none from below."""
     side, loss_of = (1.0, part.upper) if is_upper else (-1.0, part.lower)
     source = cast("Atoms", loss_of.as_atoms())
     loss = source.loss + side * (source.loss_error + 4.0 * ROUNDING * np.abs(source.loss))
-    keep = source.mass > 0.0
-    return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=source.infinite)
+    keep, infinite = source.mass > rare / max(source.mass.size, 1), source.infinite
+    if is_upper:
+        infinite = min(infinite + float(source.mass[~keep].sum()) * (1.0 + 1e-9), 1.0)
+    return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=infinite)
 
 
 def up_to(one: Atoms, cap: float) -> Atoms:

@@ -231,7 +231,7 @@ def climb(
     out = begun or Reading.nothing(target, WHAT[quantity])
     steps = [] if trace is None else trace
     is_open = out.status != Status.TIGHT
-    for name in cell.settings.rungs:
+    for name in cell.rungs(quantity):
         nothing_yet = out.upper >= TOP[WHAT[quantity]]
         is_open &= out.lower < TOP[WHAT[quantity]]  # infinite ones are final
         if not is_open.any():

@@ -18,6 +18,7 @@ import numpy as np
 
 from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import TINY, Cells
+from fastacct.core.kept import cached
 from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Atoms, Part, lost_in_all
 
@@ -109,7 +110,28 @@ class _Sums:
         top = self._end(delta)
         if delta <= self._infinite:
             return top
-        return crossing(lambda epsilon: (self.delta(epsilon, delta),) * 2, delta, top)[self._is_upper]
+        near = math.nan if self._beside else self._near(delta)
+        return crossing(lambda epsilon: (self.delta(epsilon, delta),) * 2, delta, top, near)[self._is_upper]
+
+    @cached
+    def _of_both(self) -> tuple[Cells, Cells]:
+        """Sums of the masses of P and of Q down to each positive loss."""
+        last = int(np.searchsorted(-self._loss, 0.0))
+        mass, loss = self._mass[:last], self._loss[:last]
+        return np.cumsum(mass), np.cumsum(mass * np.exp(-loss))
+
+    def _near(self, delta: float) -> float:
+        """About where delta is that small, if that is seen at once: between two losses it is linear in exp(epsilon)."""
+        p, q = self._of_both
+        with np.errstate(all="ignore"):
+            below = p - np.exp(self._loss[: p.size]) * q + self._infinite >= delta
+            at = int(np.argmax(np.append(below, True))) - 1
+            found = float(np.log((p[at] + self._infinite - delta) / q[at])) if at >= 0 else math.nan
+            for _ in range(2):
+                if not 0.0 < found < 700.0:
+                    return math.nan
+                found += float((self.delta(found) - delta) / (math.exp(found) * q[at]))
+        return found
 
     def _end(self, delta: float) -> float:
         """The largest loss, or beside others, where delta is at most that."""

@@ -88,6 +88,8 @@ def _total(mass: Cells, side: float) -> float:
 class _SampledPair(DataPair):
     """A pair under Poisson sampling: theorem 11 of Zhu, Dong, Wang (2022)."""
 
+    has_atoms = True
+
     def __init__(self, base: Pair, rate: float) -> None:
         self._base = base
         self._rate = rate

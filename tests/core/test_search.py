@@ -113,7 +113,7 @@ def test_a_sketch_of_what_is_flat_unknown_or_beyond_the_ends_is_none():
         assert sketched(level, (1e-3, 1e3), 1.0, -1.0) is None
 
 
-@pytest.mark.parametrize("above", [0.0, 1e-10, 8e-9, 3e-7])
+@pytest.mark.parametrize("above", [0.0, 1e-10, 2.8e-9, 8e-9, 3e-7])
 def test_what_is_confirmed_meets_its_level_and_nearly(above):
     """Also where the certified level is above what was sketched; where it is far off, nothing is confirmed."""
     for slope in (-1.2, 0.8):

@@ -123,7 +123,9 @@ def test_a_finite_sum_counts_its_points_though_it_is_kept():
     losses = Atoms(np.array([-0.3137, 0.1742, 0.6059]), np.zeros(3), np.array([0.3, 0.45, 0.25]))
     parts = [Part(losses, losses, 5)]
     made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
-    first, again, closer = (asked(lambda ease=ease: made._sums(2.0, 1.0, ease)) for ease in (1.0, 1.0, 1e-3))
+    first, again, closer = (
+        asked(lambda ease=ease: made._sums(made._losses(0.0), 2.0, 1.0, ease)) for ease in (1.0, 1.0, 1e-3)
+    )
     assert first == again > 0.0
     assert closer > 10.0 * first
 

@@ -188,6 +188,8 @@ ROWS = [
     ("compat/diffprivlib.py", "by 6e-17", OTHER),
     ("compat/dp_accounting.py", "a floor of about 1e-14", OTHER),
     ("compat/opacus.py", "epsilon is at most 1e-6 above the truth", "what TIGHT means: core/bounds.py"),
+    ("core/search.py", "at most 0 and not below -6e-9", "tests/core/test_search.py"),
+    ("core/search.py", "some 1e-9 above sketches", "tests/verbs/test_calibrate.py"),
     ("conformance/case.py", "at most 3e-20 wide", truths),
     ("curve.py", "which is at least 1e-300", SETTING),
     ("curve.py", "logarithms down to 1e-6", SETTING),

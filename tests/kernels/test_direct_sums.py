@@ -166,6 +166,9 @@ def test_bounds_of_losses_that_are_data_hold():
         ("ends", 0.1),
         ("one end", 0.8),
         ("moments", 1e-3),
+        ("a moment far along a line", 1e-3),
+        ("its share", 0.5),
+        ("beyond a long line", 1e-3),
     ):
         assert found[name][0] >= 100
         assert found[name][2] > least

@@ -9,6 +9,7 @@ from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct.losses.loss import Atoms, Part
+from fastacct.readers import listed
 from fastacct.readers.contour import Contour
 from fastacct.readers.listed import Listed
 from fastacct.readers.nearby import EPSILON
@@ -124,6 +125,20 @@ def test_three_releases_of_many_losses_are_listed_with_all_their_rounding(size):
 def test_it_is_known_at_once_that_sums_are_too_many(size, count):
     side = Atoms(np.arange(size, dtype=np.float64), np.zeros(size), np.full(size, 1.0 / size))
     assert Listed.of([Part(side, side, count)]) is None
+
+
+def test_where_epsilon_is_a_list_sees_at_once(monkeypatch):
+    """Few deltas are asked, and both ends are next to each other."""
+    rng, asked = np.random.default_rng(4), []
+    p, q = rng.dirichlet(np.ones(40)), rng.dirichlet(np.ones(40))
+    delta_of = listed._Sums.delta
+    monkeypatch.setattr(listed._Sums, "delta", lambda sums, *at: asked.append(at) or delta_of(sums, *at))
+    for count in (1, 2, 3):
+        for delta in (1e-5, 1e-3, 0.02):
+            asked.clear()
+            lower, upper, _ = fa.epsilon_bounds(fa.from_pmf(p, q) * count, delta=delta, neighbors="remove")
+            assert len(asked) <= 2 * 8
+            assert lower <= upper <= lower * (1.0 + 1e-11)
 
 
 NOISE = fa.Gaussian(0.4).poisson(3e-5) * 90

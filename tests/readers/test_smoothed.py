@@ -1,274 +1,33 @@
-"""Sums of atoms beside a small Gaussian: every entry of the ledger is needed, and both bounds hold."""
+"""Sums of atoms beside a small Gaussian: which sums are made, and what they say together."""
 
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 
-import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import fastacct as fa
 from fastacct.core.bounds import DisjointBoundsWarning, Found, Status
-from fastacct.core.inputs import Cells
 from fastacct.losses.loss import Atoms, OutOfReachError, Part, log_moment, weighted
 from fastacct.readers import smoothed
-from fastacct.readers.far_losses import FarLosses, up_to
+from fastacct.readers.far_losses import known_atoms
+from fastacct.readers.finite_sum import FiniteSum
 from fastacct.readers.grid.reader import Grid
-from fastacct.readers.smoothed import Smoothed, _Sum
+from fastacct.readers.smoothed import Smoothed
 from tests.grids import part
-
-LOSS, MASS = np.array([-0.3137, 0.1742, 0.6059]), np.array([0.3, 0.45, 0.25])
-
-
-def atoms(loss: Cells, mass: Cells, infinite: float = 0.0) -> Atoms:
-    return Atoms(loss, np.zeros(loss.size), mass, infinite=infinite)
-
-
-def all_sums(parts: list[tuple[Atoms, int]], epsilon: float) -> float:
-    """Delta of finite losses, by every sum."""
-    loss, mass = np.zeros(1), np.ones(1)
-    for one, n in parts:
-        for _ in range(n):
-            loss, mass = np.add.outer(loss, one.loss).ravel(), np.multiply.outer(mass, one.mass).ravel()
-    return math.fsum((mass * -np.expm1(np.minimum(epsilon - loss, 0.0))).tolist())
-
-
-PARTS = [(atoms(LOSS, MASS), 5), (atoms(np.array([-0.2119, 0.2713]), np.array([0.55, 0.45])), 3)]
-
-
-@pytest.mark.parametrize("tilt", [0.3, 2.0, 9.0])
-@pytest.mark.parametrize("s", [0.1, 0.01, 1e-3])
-def test_both_bounds_hold_at_any_tilt_beside_any_gaussian(tilt, s):
-    made = _Sum(PARTS, tilt, s * s)
-    for epsilon in (-0.4, 0.0, 0.5, 1.1032, 2.0, 3.2, 3.9):
-        truth = all_sums(PARTS, epsilon)
-        assert made.below(epsilon) <= truth * (1.0 + 1e-13)
-        assert made.above(epsilon) >= truth * (1.0 - 1e-13)
-
-
-@pytest.mark.parametrize("s", [0.1, 0.01, 1e-4])
-@pytest.mark.parametrize("epsilon", [2.0 * 0.6059 + 3.0 * 0.1742 - 3.0 * 0.2119, 5.0 * 0.6059 + 3.0 * 0.2713 - 1e-5])
-def test_what_the_gaussian_adds_is_taken_away_from_below(epsilon, s):
-    """Next to a sum it adds something of the first order."""
-    truth, made = all_sums(PARTS, epsilon), _Sum(PARTS, 2.0, s * s)
-    assert made.smooth(epsilon)[0] > truth >= made.below(epsilon)
-
-
-@pytest.mark.parametrize("cap", [0.2, 0.4, 0.6])
-@pytest.mark.parametrize("least", [0.0, 9.0])
-def test_losses_beyond_a_cap_count_in_closed_form(cap, least):
-    """Whatever the cap: also where others take more back than there is beyond it."""
-    made, beyond = _Sum(PARTS, 2.0, 1e-6, least, cap), FarLosses(PARTS, cap)
-    for epsilon in (-0.4, 0.0, 0.3, 0.5, 0.9, 1.1032, 2.0, 3.2):
-        truth = all_sums(PARTS, epsilon)
-        assert made.below(epsilon) <= truth * (1.0 + 1e-12)
-        assert made.above(epsilon) >= truth * (1.0 - 1e-12)
-        own = truth - all_sums([(up_to(one, cap), n) for one, n in PARTS], epsilon)
-        low, high = beyond.bounds(epsilon)
-        assert low <= own + 1e-12
-        assert own <= high + 1e-12
-
-
-def test_beyond_a_cap_that_others_hardly_undo_all_is_known():
-    parts = [(atoms(np.array([-0.01, 0.02, 5.0]), np.array([0.5, 0.49, 0.01])), 6)]
-    low, high = FarLosses(parts, 1.0).bounds(0.5)
-    own = all_sums(parts, 0.5) - all_sums([(up_to(one, 1.0), n) for one, n in parts], 0.5)
-    assert own * (1.0 - 1e-11) <= high <= low * (1.0 + 1e-9) <= own * (1.0 + 2e-9)
-
-
-def test_three_points_are_above_what_the_gaussian_adds():
-    """2 G <= 1.05 M of the proof, at places all over where either matters."""
-    h = mp.mpf(smoothed._SHIFT)
-    with mp.workdps(30):
-        for i in range(80):
-            x = mp.mpf(i) / 10
-            g = mp.npdf(x) - x * mp.ncdf(-x)
-            m = mp.quad(lambda z, x=x: (h - abs(x - z)) * mp.npdf(z), [x - h, x, x + h])
-            assert 2 * g <= smoothed._HEIGHT * m
-            assert i or 2 * g > 1.0488 * m
-
-
-@pytest.mark.parametrize("out", [0.5, 2.0])
-def test_sums_of_other_periods_are_taken_away(monkeypatch, out):
-    monkeypatch.setattr(smoothed, "_OUT", out)
-    wrong = 0
-    for tilt in (0.4, 2.0):
-        made = _Sum(PARTS, tilt, 1e-4)
-        for epsilon in np.linspace(-0.5, 3.5, 17).tolist():
-            truth = all_sums(PARTS, epsilon)
-            assert made.below(epsilon) <= truth * (1.0 + 1e-13) <= made.above(epsilon) * (1.0 + 1e-12)
-            unit = made._spacing / math.pi * math.exp(made._transform.scale - tilt * epsilon)
-            rows, columns = made._phases(np.array([-epsilon]))
-            whole = unit * float((np.einsum("ab,b->a", made._transform.wave, columns[:, 0]) * rows[:, 0]).sum().real)
-            wrong += whole - unit * made._transform.error > made.smooth(epsilon)[1]
-    assert wrong > 10
-
-
-def test_the_gaussian_is_taken_for_all_that_its_three_points_may_say(monkeypatch):
-    """Where other periods leave much open, what it adds is known from above alone."""
-    monkeypatch.setattr(smoothed, "_OUT", 2.0)
-    for tilt, places in ((2.0, (1.14, 1.215, 1.29)), (6.0, (2.93, 3.005, 3.08, 3.154))):
-        made = _Sum(PARTS, tilt, 0.04)
-        for epsilon in places:
-            assert made.below(epsilon) <= all_sums(PARTS, epsilon)
+from tests.sums_of_atoms import LOSS, MASS, all_sums, atoms
 
 
 def test_errors_of_losses_go_outward_on_both_sides():
     source = Atoms(LOSS, np.full(3, 1e-6), MASS)
     parts = [Part(source, source, 5)]
-    sides = Smoothed(parts, Grid(parts, 1e-6), 1e-6)._sides
-    lower, upper = (_Sum(side, 2.0, 1e-10) for side in sides)
+    sides = Smoothed(parts, Grid(parts, 1e-6), 1e-6)._losses(0.0).sides
+    lower, upper = (FiniteSum(side, 2.0, 1e-10) for side in sides)
     for epsilon in (0.0, 0.52, 1.31, 2.2):
         least, most = (all_sums([(atoms(LOSS + off, MASS), 5)], epsilon) for off in (-1e-6, 1e-6))
         assert lower.below(epsilon) <= least * (1.0 + 1e-12)
         assert most * (1.0 - 1e-12) <= upper.above(epsilon) <= most * (1.0 + 1e-7)
-
-
-def test_what_is_beyond_the_last_point_is_counted(monkeypatch):
-    exact = _Sum(PARTS, 2.0, 1e-4)
-    monkeypatch.setattr(smoothed, "_LAST", 0.3)
-    short = _Sum(PARTS, 2.0, 1e-4)
-    assert short._rows * short._columns < 0.5 * exact._rows * exact._columns
-    moved = 0
-    for epsilon in np.linspace(0.0, 3.0, 25).tolist():
-        (low, high), (least, most) = exact.smooth(epsilon), short.smooth(epsilon)
-        assert least <= low <= high <= most
-        moved += abs((least + most) - (low + high)) > 4.0 * (high - low)
-    assert moved > 5
-
-
-def off(made: _Sum, loss: Cells, weight: Cells, **near: int) -> float:
-    """Largest error of the sums of all phases, over what the ledger says."""
-    found, grown = smoothed._moments(loss, weight, made._period, made.points, **near)
-    t = np.arange(made.points).astype(np.longdouble) * np.longdouble(made._spacing)
-    x = np.multiply.outer(t, loss.astype(np.longdouble))
-    real, imaginary = (np.sum(wave(x) * weight, axis=1) for wave in (np.cos, np.sin))
-    counted = grown * weight.sum() + 4.0 * t * np.sum(weight * np.abs(loss))
-    return float(np.max(np.hypot(found.real - real, found.imag - imaginary) / (counted * smoothed.ROUNDING)))
-
-
-@pytest.mark.parametrize("wide", [1e-9, 0.01, 1.0, 40.0])
-def test_all_phases_are_as_good_as_their_ledger_says(wide):
-    """Of atoms in one place, side by side, and further apart than the period."""
-    made, rng = _Sum(PARTS, 2.0, 1e-4), np.random.default_rng(3)
-    loss, weight = 0.3 + wide * rng.standard_normal(200), rng.random(200)
-    weight /= weight.sum()
-    assert off(made, loss, weight) < 1.0
-    assert off(made, loss, weight, near=11) > 1.0
-
-
-@pytest.mark.parametrize("points", [1, 2, 3, 5, 8, 13])
-def test_few_phases_are_those_of_all_atoms(points):
-    """The numbers around an atom are more than all that there are, and begin again several times."""
-    few, rng = SimpleNamespace(_period=2.5, points=points, _spacing=2.0 * math.pi / 2.5), np.random.default_rng(points)
-    loss, weight = rng.standard_normal(50), rng.random(50)
-    assert off(few, loss, weight / weight.sum()) < 1.0
-
-
-def test_many_atoms_are_added_up_in_many_sums():
-    """So that few roundings are counted: a hundredth of one for each atom."""
-    made, rng = _Sum([(atoms(LOSS, MASS), 1)], 2.0, 0.01), np.random.default_rng(3)
-    loss, weight = 0.3 + 1e-3 * rng.standard_normal(20_000), np.full(20_000, 1.0 / 20_000)
-    assert off(made, loss, weight) < 1.0
-    assert smoothed._moments(loss, weight, made._period, made.points)[1][0] < 0.05 * loss.size
-
-
-SPREAD = atoms(1e-3 * np.random.default_rng(1).standard_normal(60), np.full(60, 1.0 / 60.0))
-MANY = [(SPREAD, 20_000), (atoms(np.array([-0.0003, 0.0004]), np.array([0.55, 0.45])), 300)]
-
-
-def test_groups_of_points_far_out_bound_their_terms():
-    """Each term is found by itself here."""
-    made = _Sum(MANY, 2.0, 1e-9)
-    t = np.arange(made.points, made._last / made._spacing) * made._spacing
-    assert made.points < 0.02 * t.size
-    size = np.abs(made._payoff(t))
-    for one, n in MANY:
-        weight = one.mass * np.exp(2.0 * one.loss)
-        size *= np.abs(np.exp(1j * np.multiply.outer(t, one.loss)) @ (weight / weight.sum())) ** n
-    assert 0.0 < size.sum() < made._far < 1e-14 * abs(made._payoff(np.zeros(1))[0])
-
-
-def test_terms_that_are_left_out_may_have_any_sign():
-    made, more = _Sum(MANY, 2.0, 1e-9), _Sum(MANY, 2.0, 1e-9)
-    more._far += 0.01 * made._transform.size
-    unit = made._spacing / math.pi * math.exp(made._transform.scale - 2.0 * 0.7)
-    for least, most, side in zip(more.smooth(0.7), made.smooth(0.7), (-1.0, 1.0), strict=True):
-        assert (least - most) * side == pytest.approx(0.01 * unit * made._transform.size, rel=1e-3)
-
-
-@pytest.mark.parametrize("s", [1e-3, 1e-5])
-def test_sums_of_which_few_points_matter_have_the_truth_inside(s):
-    """A thousand releases of two answers: a binomial number of the larger one."""
-    n, (low, high), share = 1_000, (-0.0131, 0.0177), 0.46
-    made = _Sum([(atoms(np.array([low, high]), np.array([1.0 - share, share])), n)], 3.0, s * s)
-    with mp.workdps(30):
-        chance = [mp.binomial(n, k) * mp.mpf(share) ** k * (1 - mp.mpf(share)) ** (n - k) for k in range(n + 1)]
-        for epsilon in (0.9, 1.63, 2.5):
-            losses = [k * mp.mpf(high) + (n - k) * mp.mpf(low) - epsilon for k in range(n + 1)]
-            truth = float(mp.fsum(p * (1 - mp.exp(-x)) for p, x in zip(chance, losses, strict=True) if x > 0))
-            assert made.below(epsilon) <= truth <= made.above(epsilon)
-            assert made.above(epsilon) - made.below(epsilon) < (1e-9 + 20.0 * s * s) * truth
-
-
-def test_phases_as_bad_as_their_bound_are_counted(monkeypatch):
-    """With a rounding of 1e-9 instead, and phases off by as much as is counted."""
-    places = (0.5, 1.103, 2.03)
-    exact = [_Sum(PARTS, 2.0, 1e-4).smooth(epsilon) for epsilon in places]
-    phases, moments = _Sum._phases, smoothed._moments
-    monkeypatch.setattr(smoothed, "ROUNDING", 1e-9)
-    monkeypatch.setattr(_Sum, "_phases", lambda self, x: phases(self, x * (1.0 + 2.9e-9)))
-    monkeypatch.setattr(smoothed, "_moments", lambda x, *others: moments(x * (1.0 - 3.9e-9), *others))
-    rough = _Sum(PARTS, 2.0, 1e-4)
-    for epsilon, (low, high) in zip(places, exact, strict=True):
-        least, most = rough.smooth(epsilon)
-        assert least <= low <= high <= most
-        assert abs(0.5 * (least + most) - 0.5 * (low + high)) > 5.0 * (
-            high - low
-        )  # more than a sum without a ledger has
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.tuples(st.floats(-2.0, 2.0), st.floats(0.01, 1.0)), min_size=2, max_size=4),
-    st.integers(1, 6),
-    st.floats(0.05, 20.0),
-    st.floats(-9.0, -2.0),
-    st.floats(-1.0, 4.0),
-)
-def test_random_tables_are_inside_the_sum_over_all_outcomes(rows, count, tilt, log_s, epsilon):
-    loss, mass = np.array(rows).T
-    parts = [(atoms(loss, mass / mass.sum()), count)]
-    try:
-        made = _Sum(parts, tilt, math.exp(2.0 * log_s))
-    except OutOfReachError:
-        return
-    truth = all_sums(parts, epsilon)
-    assert made.below(epsilon) <= truth * (1.0 + 1e-12) + 1e-300
-    assert made.above(epsilon) >= truth * (1.0 - 1e-12)
-
-
-def test_two_hundred_thousand_releases_are_inside_the_binomial_sum():
-    n, p, high, low = 200_000, 0.2, 0.031, -0.0083
-    source = atoms(np.array([low, high]), np.array([1.0 - p, p]))
-    tilt, centre = 0.2, n * (p * high + (1.0 - p) * low)
-    made = _Sum([(source, n)], tilt, 1e-6)
-    with mp.workdps(40):
-        epsilon = mp.mpf(centre) + 9
-        terms = []
-        for k in range(38_000, 46_000):
-            z = epsilon - k * mp.mpf(high) - (n - k) * mp.mpf(low)
-            if z < 0:
-                log_mass = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
-                log_mass += k * mp.log(mp.mpf(p)) + (n - k) * mp.log(mp.mpf(1.0 - p))
-                terms.append(-mp.exp(log_mass) * mp.expm1(z))
-        truth = float(mp.fsum(terms))
-    found = made.below(float(epsilon)), made.above(float(epsilon))
-    assert found[0] <= truth <= found[1] <= found[0] * (1.0 + 1e-5)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-11])
@@ -283,13 +42,6 @@ def test_sampled_discrete_noise_meets_the_grid(delta):
     back = Smoothed(parts, grid, 1e-6).delta(ours.upper)
     assert back.lower <= delta
     assert Smoothed(parts, grid, 1e-6).delta(ours.lower).upper >= delta
-
-
-def test_an_infinite_loss_is_counted_once():
-    source = atoms(LOSS, MASS * (1.0 - 1e-4), 1e-4)
-    made, lost = _Sum([(source, 4)], 2.0, 1e-6), -math.expm1(4 * math.log1p(-1e-4))
-    truth = all_sums([(source, 4)], 0.5) + lost
-    assert made.below(0.5) <= truth <= made.above(0.5) <= made.below(0.5) + 1e-4
 
 
 def test_a_target_has_the_same_bits_alone_and_among_others():
@@ -307,12 +59,15 @@ def test_losses_that_a_lattice_holds_stay_on_the_grid():
     assert not Smoothed.is_possible(parts, Grid(parts, 1e-6))
 
 
-def test_numbers_too_large_to_subtract_say_nothing():
-    """Geometric sums of other periods far above what a double holds."""
-    parts = [(atoms(np.array([-3.0132792081215087]), np.ones(1)), 256), (atoms(np.array([-6.586]), np.ones(1)), 120)]
-    made = _Sum(parts, 0.00137535, 1.8743e-5)
-    assert made.below(0.0) == 0.0
-    assert made.above(0.0) == 1.0
+@pytest.mark.parametrize(("scale", "by"), [(100.0, "contour"), (250.0, "finite sum")])
+def test_thousands_of_losses_on_a_lattice_are_summed(scale, by):
+    """A hundred releases of one scale, and one of ten times that, are nearly the same sum."""
+    job, one = fa.DiscreteGaussian(scale) * 100, fa.DiscreteGaussian(10.0 * scale, sensitivity=100)
+    assert by in str(fa.explain(job, delta=1e-6, neighbors="add_remove"))
+    found, same = (fa.epsilon_bounds(x, delta=1e-6, neighbors="add_remove") for x in (job, one))
+    assert found.status == fa.Status.TIGHT
+    assert found.lower <= same.upper * (1.0 + 1e-13)
+    assert same.lower <= found.upper * (1.0 + 1e-13)
 
 
 def test_tiny_losses_beside_a_huge_one_do_not_overflow():
@@ -342,12 +97,70 @@ def test_each_of_two_distributions_has_its_own_tilt():
     """One of them alone has a rare large loss, which weighs most under the other's tilt."""
     tail = atoms(np.append(LOSS, 9.0), np.append(MASS, 1e-13))
     parts = [Part(tail, atoms(LOSS, MASS), 40, is_apart=True)]
-    lower, upper = Smoothed(parts, Grid(parts, 1e-6), 1e-6)._sums(22.0, 1e-9, 1.0)
-    assert upper._tilt < lower._tilt
-    for one in (lower, upper):
+    made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
+    lower, upper, alone = made._sums(made._losses(0.0), 22.0, 1e-9, 1.0)
+    assert upper._tilt < lower.sum._tilt
+    assert alone.sum is upper
+    for one in (lower.sum, upper):
         moments = [(n, *weighted(a, n)[1:]) for a, n in one._parts]
         least = min(log_moment(moments, 1.25**k).value - 22.0 * 1.25**k for k in range(-20, 40))
         assert log_moment(moments, one._tilt).value - 22.0 * one._tilt <= least + 8.0
+
+
+@pytest.mark.parametrize(("less", "moved", "is_one"), [(1e-9, 5e-10, True), (1e-9, 3e-4, False), (1e-3, 0.0, False)])
+def test_sides_that_hardly_differ_share_a_sum(less, moved, is_one):
+    """From below masses and losses are less, and there is no infinite one."""
+    low, high = atoms(LOSS - moved, MASS * (1.0 - less)), atoms(LOSS, MASS, 1e-3)
+    parts = [Part(high, low, 5)]
+    made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
+    for epsilon in (0.3, 1.0, 2.03):
+        truth = all_sums([(low, 5)], epsilon)
+        lower, upper, _ = made._sums(made._losses(0.0), epsilon, truth, 1.0)
+        assert (lower.sum is upper) == is_one
+        assert truth * (1.0 - 1e-6) <= lower.below(epsilon) <= truth * (1.0 + 1e-13)
+        assert upper.above(epsilon) >= all_sums([(high, 5)], epsilon) + 1.0 - (1.0 - 1e-3) ** 5
+
+
+def test_a_shared_sum_is_moved_by_all_that_the_sides_differ():
+    """Right of every sum but one, where next to nothing else is in the money."""
+    low, high, n = atoms(LOSS - 2e-4, MASS * (1.0 - 1e-3)), atoms(LOSS, MASS), 5
+    parts, epsilon = [Part(high, low, n)], n * 0.6059 - 0.01
+    made = FiniteSum([(known_atoms(parts[0], is_upper=True, rare=0.0), n)], 2.0, 1e-10)
+    less, moved = Smoothed(parts, Grid(parts, 1e-6), 1e-6)._losses(0.0).apart
+    lower, truth = smoothed._Lower(made, 0.0, moved, math.exp(-less)).below(epsilon), all_sums([(low, n)], epsilon)
+    assert 0.999 * truth < lower <= truth < 0.91 * smoothed._Lower(made, 0.0).below(epsilon)
+
+
+def test_rare_losses_are_infinite_from_above_and_none_from_below():
+    loss, mass = np.append(LOSS, [7.0, -9.0, 8.0]), np.append(MASS, [2e-7, 3e-7, 1e-3])
+    source = atoms(loss, mass, 1e-9)
+    both = [known_atoms(Part(source, source, 3), is_upper, 1e-6) for is_upper in (False, True)]
+    assert [one.loss.size for one in both] == [6, 6]  # 2e-7 and 3e-7 are more than a sixth of it each
+    low, high = (known_atoms(Part(source, source, 3), is_upper, 2e-6) for is_upper in (False, True))
+    assert low.loss.size == high.loss.size == 4
+    assert low.infinite == source.infinite
+    assert 5.01e-7 <= high.infinite <= 5.02e-7
+
+
+def test_a_delta_below_the_mass_of_infinite_losses_needs_no_sum():
+    low, high = atoms(LOSS, MASS * (1.0 - 1e-4), 1e-4), atoms(LOSS, MASS * (1.0 - 1e-4), 1.1e-4)
+    parts, least = [Part(high, low, 3)], 1.0 - (1.0 - 1e-4) ** 3
+    made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
+    assert made.epsilon(0.999 * least)[:2] == (math.inf, math.inf)
+    assert not made._losses(1e-30).kept
+    assert made.epsilon(1.001 * least).lower < math.inf  # from below not all of that is infinite
+
+
+def test_rare_losses_are_left_out_where_they_are_next_to_nothing_of_delta():
+    job = fa.DiscreteGaussian(2.0).poisson(0.1) * 50
+    parts = [part(next(iter(job))[0].losses("remove").remove, 50)]
+    made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
+    for delta in (1e-6, 1e-19):
+        found = made.epsilon(delta)
+        assert found.status == Status.TIGHT
+        assert made.delta(found.upper).lower <= delta <= made.delta(found.lower).upper
+    few, everything = (made._losses(rare).sides[1][0][0].loss.size for rare in (1e-30, 0.0))
+    assert few < 0.5 * everything
 
 
 def test_of_two_answers_that_exclude_each_other_the_larger_end_bounds():

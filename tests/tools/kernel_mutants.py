@@ -20,6 +20,7 @@ COUNTED = "kernels/line/flat test_what_a_ray_rounds"
 STEP, NEXT_TO_END = "exact/one_step.h", "kernels/exact/one_step test_a_sampled_step_next_to_its_largest_loss"
 TWO_MASSES = "kernels/exact/one_step test_a_step_of_mixtures_needs_its_errors"
 PLACES, READ = "kernels/line/flat test_a_place_next_to_epsilon", "kernels/line/flat test_bounds_of_delta_and_epsilon"
+LONG, POINTS = "line/long_line.h", "kernels/line/flat test_a_line_of_points_has"
 PANEL, WINDOW, COMPOSED = "density/panel.h", "density/window.h", "kernels/density/panel test_every_error"
 COARSE = "kernels/density/panel test_masses_of_coarse"
 ROOT, CHECKED, MEETS = (
@@ -78,7 +79,6 @@ MUTANTS = (
     (LEDGER, "out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);",
      "(void)fa_cap_close_tail(job, line, effort, eps, log_value);",
      "kernels/line/capped_line test_every_entry and tail"),
-    (TAIL, "return fa_cap_exp(best);", "return 0.0;", "kernels/line/flat test_a_tail_that_is_bounded_on_average"),
     (TAIL, "return log(sum + before);", "return log(sum);", SUMS + "added and not few"),
     (TAIL, "fa_max(2.1, -2.0 / expm1(-kernel)) * swollen / sum + FA_EPS * (4.0 * n + fuzzy / sum)", "0.0",
      SUMS + "sampled"),
@@ -159,6 +159,15 @@ MUTANTS = (
     (SUMMED, "fa_max(0.0, raw.lower - far * far", "fa_max(0.0, raw.lower - near * near", MOMENTS),
     (SUMMED, "variance.upper = raw.upper - near * near", "variance.upper = raw.upper - far * far", MOMENTS),
     # rays
+    (LONG, "out.down = (off + alias + gap) / value", "out.down = (off + gap) / value",
+     "kernels/line/flat test_a_line_of_points_beside"),
+    (LONG, "out.down = (off + alias + gap) / value", "out.down = (off + alias) / value", POINTS),
+    (LONG, "    off += exp(log_size) * line->tail;\n", "", "kernels/line/flat test_every_error_of_a_line_of_points"),
+    (LONG, "sum += line->kind[b].power[FA_LONG_REST] *", "sum += 10.0 * line->kind[b].power[FA_LONG_REST] *", PIECES),
+    ("line/long_kinds.h", "log(kind->atoms + kind->varies / t)", "log(kind->atoms)", PIECES),
+    ("line/long_kinds.h", "sum + most + fa_mesh_error(", "0.0 * fa_mesh_error(", PIECES),
+    ("loss/two_ends.h", "out->rise[e] *= -size;", "out->rise[e] *= size;", PIECES),
+    ("loss/two_ends.h", "two->atom[0] * less - two->rise[1] * w * part;", "two->atom[0] * less;", PIECES),
     (RAY, "both = exp(moduli) * alias + exp(line->plain", "both = exp(line->plain", RAYS),
     (RAY, "exp(line->cut - c1 * by - line->ref) + fa_cap_exp(", "fa_cap_exp(", RAYS),
     (RAY, "fa_cap_exp(line->rule - c1 * by + line->away * fabs(by) - line->ref) +", "0.0 +", RAYS),

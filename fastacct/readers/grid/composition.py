@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.record import Record
+from fastacct.core.rounding import fft_size
 from fastacct.losses.loss import PROBES, ROUNDING, Moment, composed, log_moment, lost_in_all
 from fastacct.losses.measure import GridMeasure, Lowered
 from fastacct.readers.grid.window import Lower, Window
@@ -208,12 +209,6 @@ class Composition:
 def _norm(x: Cells) -> float:
     """2-norm, by sums that do not depend on the number of threads of a BLAS."""
     return math.sqrt(float(np.sum(x * x)))
-
-
-def fft_size(n_points: int) -> int:
-    """2^k or 3 2^k, at least `n_points`."""
-    power = 1 << max(1, math.ceil(math.log2(n_points)))
-    return 3 * power // 4 if power >= 8 and 3 * power // 4 >= n_points else power
 
 
 def moved_back(found: Sequence[tuple[Lowered, int]], tilt: float, log_rarely: float, away: float, points: int) -> Lower:

@@ -103,12 +103,6 @@ class Grid:
             return self._with_ends.epsilon(delta, only_upper=only_upper)
         return self._refined(asked, only_upper)
 
-    def tilt_of(self, delta: float) -> tuple[float, float]:
-        """The tilt at the saddle point of a delta, and epsilon there, roughly."""
-        if not self._whole or delta - self._infinite <= LEAST_TAIL:
-            raise OutOfReachError("no finite loss decides")
-        return self._saddle(delta)[:2]
-
     def tilt_at(self, epsilon: float) -> float:
         """The tilt at the saddle point of an epsilon."""
         if not self._whole or epsilon >= self._top:

@@ -90,6 +90,23 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
     return i;
 }
 
+/* eps at log_delta about, which may be `near`, by lines of which nothing is certified; inf: none says it */
+FA_FUNC double fa_exact_eps_about(fa_exact *e, double log_delta, double near)
+{
+    double most = 0.0;
+    int way, last = e->directions != FA_WAYS_REMOVE && !e->symmetric;
+    for (way = last && e->directions == FA_WAYS_ADD; way <= last; way++) {
+        fa_cap_job *job = &e->capped[way].job, *first = &e->capped[0].job;
+        if (job->n == 0 || fa_is_one_step(e) || fa_flat_is_for(job))
+            return e->only_gaussian || fa_is_one_step(e) ? fa_exact_eps(e, log_delta).upper : INFINITY;
+        fa_set_wall(e->capped + way, 0);
+        if (!(most > 0.0) || first->is_add ||
+            !(fa_cap_add_bound(first, &e->capped[0].line, most, log_delta) <= log_delta))
+            most = fa_max(most, fa_cap_eps_about(e->capped + way, log_delta, near));
+    }
+    return most > 0.0 ? most : INFINITY;
+}
+
 static int64_t fa_exact_job(const fa_job *job, const fa_cells *at, const fa_question *ask, double seconds,
                             const fa_answers *out)
 {

@@ -335,7 +335,7 @@ FA_FUNC int fa_add_is_soon_below(fa_exact *e, double eps, double log_delta)
 {
     fa_cap_work *work = e->capped + 1;
     return e->n_data > 0 && eps < INFINITY && work->job.n > 0 && !fa_is_one_step(e) &&
-           !(fa_flat_is_for(&work->job) && fa_flat_fallen(&work->job) < FA_FLAT_FALLEN) &&
+           !(fa_flat_is_for(&work->job) && fa_flat_is_first(&work->job)) &&
            fa_cap_is_below(work, log_delta, eps);
 }
 

@@ -37,15 +37,20 @@ FA_FUNC void fa_readers_of(const fa_cap_job *job, fa_reader *out)
 {
     int other;
     if (fa_flat_is_for(job)) {
-        double fallen = fa_flat_fallen(job);
-        other = fallen < FA_FLAT_FALLEN;
+        other = fa_flat_is_first(job);
         out[!other] = FA_BY_RAYS;
-        out[other] = fallen > 0.0 ? FA_BY_LINE : FA_NO_READER;
+        out[other] = fa_flat_fallen(job) > 0.0 ? FA_BY_LINE : FA_NO_READER;
         return;
     }
     other = !fa_walled_first(job);
     out[!other] = FA_BY_LINE;
     out[other] = fa_may_be_walled(job) ? FA_BY_WALL : FA_NO_READER;
+}
+
+/* width, relative for eps, beyond which another reader is asked */
+FA_INLINE double fa_width_of(const fa_cap_job *job)
+{
+    return fa_flat_is_long(job) ? FA_LONG_ENOUGH : FA_NARROW;
 }
 
 FA_FUNC int fa_reader_log_delta(fa_exact *e, int way, fa_reader by, double eps, fa_interval *out)
@@ -75,7 +80,7 @@ FA_FUNC fa_interval fa_read_log_delta(fa_exact *e, int way, double eps)
         r.upper = d.upper;
         return r;
     }
-    for (i = 0; i < 2 && !(found && fa_is_narrow(r)); i++)
+    for (i = 0; i < 2 && !(found && r.upper - r.lower <= fa_width_of(&e->capped[way].job)); i++)
         if (fa_reader_log_delta(e, way, by[i], eps, &d)) {
             r = fa_share(r, d);
             found = 1;
@@ -179,7 +184,7 @@ FA_FUNC fa_interval fa_read_eps(fa_exact *e, int way, double log_delta)
     if (fa_is_at_end(e, way, log_delta, FA_AT_END, &r))
         return r;
     fa_readers_of(&e->capped[way].job, by);
-    for (i = 0; i < 2 && !fa_is_narrow_eps(r); i++)
+    for (i = 0; i < 2 && !(r.upper < INFINITY && r.upper - r.lower <= fa_width_of(&e->capped[way].job) * r.upper); i++)
         if (fa_reader_eps(e, way, by[i], log_delta, &found))
             r = fa_share(r, found);
         else if (by[i] == FA_BY_WALL && fa_is_at_end(e, way, log_delta, FA_NEAR_END, &r))
@@ -254,23 +259,6 @@ FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
     r.lower = fa_max(r.lower, add.lower);
     r.upper = fa_max(r.upper, add.upper);
     return r;
-}
-
-/* eps at log_delta about, which may be `near`, by lines of which nothing is certified; inf: none says it */
-FA_FUNC double fa_exact_eps_about(fa_exact *e, double log_delta, double near)
-{
-    double most = 0.0;
-    int way, last = e->directions != FA_WAYS_REMOVE && !e->symmetric;
-    for (way = last && e->directions == FA_WAYS_ADD; way <= last; way++) {
-        fa_cap_job *job = &e->capped[way].job, *first = &e->capped[0].job;
-        if (job->n == 0 || fa_is_one_step(e) || fa_flat_is_for(job))
-            return e->only_gaussian || fa_is_one_step(e) ? fa_exact_eps(e, log_delta).upper : INFINITY;
-        fa_set_wall(e->capped + way, 0);
-        if (!(most > 0.0) || first->is_add ||
-            !(fa_cap_add_bound(first, &e->capped[0].line, most, log_delta) <= log_delta))
-            most = fa_max(most, fa_cap_eps_about(e->capped + way, log_delta, near));
-    }
-    return most > 0.0 ? most : INFINITY;
 }
 
 /* the Renyi bound, for what the line cannot certify: single sampled block only */

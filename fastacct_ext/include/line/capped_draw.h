@@ -185,35 +185,11 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
     return 1;
 }
 
-#define FA_CAP_KINDS 8    /* more of them than these do not have rays */
-#define FA_CAP_KNOWN 1536 /* points of a line whose tail is bounded on average */
-#define FA_CAP_DEAR  3e8  /* pairs of points and nodes, at most */
-
-/* as many points as a tail that is bounded on average is worth.  0: given up */
-FA_FUNC int fa_cap_run_spread(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort)
-{
-    double points = fa_min(FA_CAP_KNOWN * effort->far * effort->far, FA_CAP_POINTS_MAX), pairs = 0.0;
-    int b, k, n = (int)points / FA_RUN * FA_RUN;
-    line->reach = n * line->plan.h;
-    line->spread = 1;
-    if (!fa_cap_lay_nodes(job, line, effort, line->reach) || !fa_cap_reserve_points(job, line, n))
-        return 0;
-    for (b = 0; b < job->n; b++)
-        pairs += (double)n * job->blocks[b].nodes.sum.n;
-    for (k = 0; k < n && pairs < FA_CAP_DEAR; k += FA_RUN) {
-        fa_cap_points(job, line, k);
-        if (k == 0 && !fa_cap_is_held(job, line))
-            return 0;
-    }
-    line->n = n;
-    return pairs < FA_CAP_DEAR;
-}
-
 /* nodes and points for the plan.  0: given up */
 FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double dephase)
 {
     int round, done, found = 0;
-    line->n = line->made = line->closed = line->spread = 0;
+    line->n = line->made = line->closed = 0;
     if (line->plan.is_bare)
         return fa_cap_lay_nodes(job, line, effort, 0.0);
     line->reach = job->curves > 0 && line->reach > 0.0 ? 1.3 * line->reach
@@ -224,8 +200,7 @@ FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_eff
         double t = fa_cap_find_reach(job, line, effort, line->reach,
                                      is_short ? 1.15 * effort->points * line->plan.h : INFINITY);
         if ((is_short || job->data == job->n) && !(t > 0.0)) /* losses that are data may never decay */
-            return !is_short && job->n > FA_CAP_KINDS && effort->far < 2.0 && !job->has_floor && !(job->mu2 > 0.0) &&
-                   fa_cap_run_spread(job, line, effort);
+            return 0;
         found = t > 0.0;
         line->reach = found ? effort->far * t : line->reach;
     }

@@ -114,10 +114,10 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
         if (!near)
             return 0;
         if (near == 2) {
-            if (!fa_cap_close(job, line, &effort, a->eps, &a->r, &a->g) || fa_cap_is_hopeless(line, &a->g))
+            if (!fa_cap_close(job, line, &effort, a->eps, &a->r, &a->g))
                 return 0;
             width = 1.0 / (-a->r.slope * a->eps);
-            if (harder == 2 || (a->g.up + a->g.down) * width < fa_max(aim->good, fa_cap_good(job, line)) ||
+            if (harder == 2 || (a->g.up + a->g.down) * width < fa_max(aim->good, fa_cap_good(job)) ||
                 (job->data > 0 && (a->g.up + a->g.down > 0.9 * before ||
                                    (harder > 0 && a->g.rounding > 0.4 * (a->g.up + a->g.down))))) /* no more to gain */
                 return a->r.slope < 0.0;
@@ -294,7 +294,7 @@ FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval
         return fa_cap_eps_near(work, log_delta, out);
     fa_cap_anchor_line(work, at);
     if (!fa_cap_eps_on(work, &work->anchored, at,
-                       fa_max(0.1 * fa_cap_enough(&work->job), fa_cap_good(&work->job, &work->line)), out))
+                       fa_max(0.1 * fa_cap_enough(&work->job), fa_cap_good(&work->job)), out))
         return is_data ? fa_cap_eps_near(work, log_delta, out) : fa_cap_eps(work, log_delta, out);
     if (at == log_delta || fa_cap_eps_on(work, &work->anchored, log_delta, INFINITY, out))
         return work->certified = 1;
@@ -333,7 +333,7 @@ FA_FUNC double fa_cap_unit_at(fa_cap_work *work, double eps)
  * than what is good, and no more work makes them less, a line drawn for this eps would hardly say more */
 FA_FUNC int fa_cap_serves(const fa_cap_work *work, const fa_cap_ledger *g)
 {
-    double own = work->anchored.g.up + work->anchored.g.down, good = fa_cap_good(&work->job, &work->line);
+    double own = work->anchored.g.up + work->anchored.g.down, good = fa_cap_good(&work->job);
     if (own > (work->job.data > 0 ? FA_CAP_FINE : 0.5 * good))
         good = fa_max(good, own < FA_CAP_WIDE ? fa_min(3.0 * own, 0.9 * FA_CAP_WIDE) : 1.5 * own);
     return g->up + g->down < good;

@@ -51,8 +51,8 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
                mr = -fa_cexpm1_v(-fa_min(lr, 690.0), -li, &mi);
         double size = mr * mr + mi * mi, zr = s2 * (lr + 0.5 * fa_log_v(size) - odds) + 0.5,
                zi = s2 * (li + fa_angle_v(-mi, mr)), f_here = a * fa_exp_plain_v(xi - pr) / sqrt(size);
-        double f = swell * slope[2 * j], ph = 2.0 * bend[2 * j], step = g * s2 * f, u0 = zr - cap, u1 = floor_at - zr,
-               chi = 1.0 / (e + 1.0 / e), far = fabs(zr) + fabs(zi) + s2 * g * f;
+        double f = swell * slope[2 * j], ph = 2.0 * bend[2 * j], step = 1.5 * g * s2 * f, u0 = zr - cap,
+               u1 = floor_at - zr, chi = 1.0 / (e + 1.0 / e), far = fabs(zr) + fabs(zi) + s2 * g * f;
         double e0 = fa_min(600.0, inv_cap * (zi * zi - u0 * u0)),
                b = s2 * f * f + far * f * ph + 3.0 * ph + most * a * chi + bump, q, eb, x, loss_r, loss, ek;
         b += u0 > -8.0 * width ? 2.0 * inv_cap * (s2 * s2 * f * f + (fabs(u0) + fabs(zi) + step) * s2 * f * ph) : 0.0;
@@ -121,24 +121,47 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
     return out;
 }
 
+/* |z| of a node and how far it is off, in u: s2 is that of a sampled Gaussian, whose z is computed from its loss, and 0
+ * of others, whose nodes are exact */
+FA_INLINE double fa_cap_place_off(const fa_cap_block *block, double s2, double z)
+{
+    double odds = block->log_odds;
+    return fabs(z) + s2 * (14.0 + 6.0 * fabs(odds + (z - 0.5) * block->inv_var) + 2.0 * fabs(odds));
+}
+
+/* what the cap's window rounds at each node, in u, from its edge on */
+FA_FUNC const double *fa_cap_window_off(const fa_cap_block *block)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    double inv_width = 1.0 / block->w.width, cap = fabs(block->w.cap), *out = s->scratch,
+           s2 = block->family == &fa_sampled_family ? block->sigma * block->sigma : 0.0;
+    int j;
+    memset(out, 0, sizeof(double) * (size_t)s->edge);
+    FA_PRAGMA(omp simd)
+    for (j = s->edge; j < s->sum.n; j++)
+        out[j] = 10.0 +
+                 2.0 * (1.0 + fabs(fa_max(-9.0, s->x[j]))) * (fa_cap_place_off(block, s2, s->z[j]) + cap) * inv_width;
+    return out;
+}
+
 /* Rounding of sum W (exp(u l) - 1 - u l) at |u| = c (near) and for |u| <= u_max (far): of weights, of losses, what z's
- * own makes of a window, and a phasor step as in contour.md.  Every entry grows at most like |u|^2 */
+ * own makes of a window, and a phasor step as in contour.md; eight sums of n/8 terms.  Every entry grows at most like
+ * |u|^2 */
 FA_FUNC void fa_cap_rounding(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps,
                              fa_cap_errors *out)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
-    const double *ls = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x;
+    const double *ls = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *window = fa_cap_window_off(block);
     double c = line->plan.tilt, near_c = fabs(c), h = line->plan.h, shift = fabs(block->kappa - s->mean),
-           inv_width = 1.0 / w->width, cap = fabs(w->cap), near = 0.0, far = 0.0;
-    int j, n = s->sum.n, edge = s->edge;
+           near = 0.0, far = 0.0, terms = s->sum.n / 8.0;
+    int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : near, far))
     for (j = 0; j < n; j++) {
-        double l = ls[j], al = fabs(l), x = u_max * al, y = near_c * al, d = fa_min(2.0, h * al), z = fabs(zs[j]);
+        double l = ls[j], al = fabs(l), x = u_max * al, y = near_c * al, d = fa_min(2.0, h * al);
         double wj = weight[j], m = fa_max(wj, fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l))), fine = s->fine[j],
                loss = m * (s->slip[j] + 4.0 * al + 2.0 * shift), grow = 5.0 + 16.0 * d, add = (14.0 + steps) * wj * d;
-        fine += j >= edge ? 10.0 + 2.0 * (1.0 + fabs(fa_max(-9.0, xs[j]))) * (z + cap) * inv_width : 0.0;
-        fine += grow * steps;
+        fine += grow * steps + terms + window[j];
         far += fa_min(0.5 * x * x * m, 2.0 * m + wj * x) * fine + fa_min(x, 2.0) * u_max * loss + add * x * steps;
         near += fa_min(0.5 * y * y * m, 2.0 * m + wj * y) * fine + fa_min(y, 2.0) * near_c * loss + add * y * steps;
     }
@@ -151,17 +174,18 @@ FA_FUNC double fa_cap_rounding_large(const fa_cap_block *block, const fa_cap_lin
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
-    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *above = s->above;
-    double c = line->plan.tilt, shift = fabs(block->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap),
+    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *above = s->above,
+                 *window = fa_cap_window_off(block);
+    double c = line->plan.tilt, shift = fabs(block->kappa - s->mean), cap = fabs(w->cap),
+           s2 = block->family == &fa_sampled_family ? block->sigma * block->sigma : 0.0,
            scale = w->width / w->floor_width, offset = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
-           inv_floor = 1.0 / w->floor_width, floor_at = fabs(w->floor), large = 0.0;
-    int j, n = s->sum.n, edge = s->edge;
+           inv_floor = 1.0 / w->floor_width, floor_at = fabs(w->floor), large = 0.0, terms = s->sum.n / 8.0;
+    int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : large))
     for (j = s->lifted; j < n; j++) {
-        double l = ls[j], al = fabs(l), z = fabs(zs[j]), y = fabs(fa_min(9.0, xs[j] * scale + offset)),
-               fine = 80.0 + s->fine[j];
-        fine += (j >= edge ? 2.0 * (1.0 + fabs(fa_max(-9.0, xs[j]))) * (z + cap) * inv_width : 0.0) +
-                2.0 * (1.0 + y) * (z + floor_at + cap) * inv_floor;
+        double l = ls[j], al = fabs(l), y = fabs(fa_min(9.0, xs[j] * scale + offset)), fine = 80.0 + terms + s->fine[j],
+               z = fa_cap_place_off(block, s2, zs[j]);
+        fine += window[j] + 2.0 * (1.0 + y) * (z + floor_at + cap) * inv_floor;
         large += above[j] * fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) *
                  (fine + 9.0 * steps + u_max * (s->slip[j] + 10.0 * al + 2.0 * shift));
     }
@@ -172,15 +196,13 @@ FA_FUNC double fa_cap_rounding_large(const fa_cap_block *block, const fa_cap_lin
 FA_FUNC double fa_cap_rounding_plain(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x;
-    double c = line->plan.tilt, shift = fabs(block->kappa - s->mean), inv_width = 1.0 / block->w.width,
-           cap = fabs(block->w.cap), sum = 0.0;
-    int j, n = s->sum.n, edge = s->edge;
+    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *window = fa_cap_window_off(block);
+    double c = line->plan.tilt, shift = fabs(block->kappa - s->mean), sum = 0.0, terms = s->sum.n / 8.0;
+    int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++) {
-        double l = ls[j], al = fabs(l), z = fabs(zs[j]), fine = 80.0 + 9.0 * steps + s->fine[j],
+        double l = ls[j], al = fabs(l), fine = 80.0 + 9.0 * steps + terms + s->fine[j] + window[j],
                loss = s->slip[j] + 10.0 * al + 2.0 * shift;
-        fine += j >= edge ? 10.0 + 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0;
         sum += fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) * (fine + u_max * loss);
     }
     return FA_EPS * sum;

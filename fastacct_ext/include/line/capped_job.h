@@ -20,6 +20,7 @@
 #include "../loss/phasors.h"
 #include "../loss/cells.h"
 #include "../loss/path.h"
+#include "../loss/two_ends.h"
 #include "capped_effort.h"
 #include "mixture_loss.h"
 
@@ -145,6 +146,7 @@ struct fa_cap_block {
     int may_split;           /* whether small losses may be left to Chernoff's bound: not those of a lattice */
     const fa_pair *pair;     /* of mixtures, or NULL: */
     const fa_pieces *pieces; /* a loss that is data, or NULL ... */
+    fa_two_ends two;         /* ... its moments in closed form, if they are known, ... */
     fa_edge window, dip;     /* ... its cap, z being the loss, what it hardly ever falls below, ... */
     fa_path_part *large_paths; /* ... those of `paths` that are of large losses, ... */
     fa_share_of own_share;     /* ... and its share at the exponent share_at */
@@ -188,6 +190,7 @@ struct fa_cap_job {
     int mixtures;                  /* how many blocks are mixtures ... */
     int data, ended;               /* ... and how many are losses that are data, without Gaussians, ... */
     int curves;                    /* ... or panels of Gaussians; ... */
+    int two_ended;                 /* ... whose moments are known in closed form; ... */
     double top;                    /* ... whose largest losses have this sum */
     double taken_back; /* ... but for mixtures on both sides: how far one step may take the sum back; 0: none */
     int has_falls; /* of data: logs of Chernoff's bounds of what takes the sum back, and their exponents */
@@ -345,6 +348,7 @@ FA_FUNC void fa_cap_set_tails(fa_cap_block *block, double sd)
     double less;
     fa_mix_tails(block->pair, w->cap, sd, &w->log_q, &w->log_p, &less);
     w->depth = (w->cap - block->pair->q_low) / sd;
+    w->off = 16.0 + 16.0 * w->depth * w->depth + 8.0 * block->log_most;
     w->q_mass = exp(w->log_q);
     w->gain = exp(w->log_p) - exp(less);
     w->lost = exp(less - w->log_p);

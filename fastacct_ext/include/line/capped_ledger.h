@@ -5,7 +5,7 @@
 
 #include "capped_chernoff.h"
 
-#define FA_CAP_ROUNDS 59.0  /* u of |D/B0| that the floor's sum rounds, and one more a block: line.md, "Ledger" */
+#define FA_CAP_ROUNDS 51.0  /* u of |D/B0| that the floor's sum rounds, its logarithm's and one more a block apart */
 #define FA_CAP_SMALL  1e-10 /* an entry that a second, dearer bound need not better */
 
 typedef struct {
@@ -174,8 +174,7 @@ FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line 
     FA_PRAGMA(omp simd)
     for (k = 0; k < n; k++) {
         double x = share[k], y = x + large * inverse[k], small = log_small[k], bb = fa_exp_plain_v(small);
-        double deep = small < -600.0 ? 1.0 : 0.0, /* |Bb| < e^-600, 1e-260: its quotients overflow */
-            low = steps * 1.000001 * (fa_log_v(deep > 0.0 ? 1e-260 + y : 1.0 + y / bb) - deep * small),
+        double low = steps * 1.000001 * fa_log_v(1.0 + y / bb), /* small is at least -600 */
                all = steps * 1.000001 * fa_log_v(fa_max(1.0, bb) + y);
         small_all[k] = first ? (steps - 1.0) * small : small_all[k] + (steps - 1.0) * small;
         small_once[k] = first ? small : small_once[k] + small;
@@ -196,7 +195,7 @@ FA_FUNC double fa_cap_weigh_floor(const fa_cap_job *job, const fa_cap_line *line
                  *whole = line->scratch[FA_LOW_WHOLE], *worst = line->scratch[FA_LOW_WORST],
                  *log_all = line->log_all;
     double *parts = line->scratch[FA_LOW_PARTS], sum = 0.0,
-           last = (FA_CAP_ROUNDS + job->n) * FA_EPS;
+           last = FA_CAP_ROUNDS + job->n;
     int b, k, n = fa_cap_whole_runs(line);
     for (b = 0; b < job->n; b++)
         if (b == 0)
@@ -214,7 +213,8 @@ FA_FUNC double fa_cap_weigh_floor(const fa_cap_job *job, const fa_cap_line *line
             double first = log_all[k] + log_scale + log_t + (small_all[k] + (small_once[k] - log_small[k])) + grow[k] +
                            grow_low[k];
             parts[k] += fa_exp_plain_v(fa_min(600.0, first)) *
-                        (large * inverse[k] + 1.12 * share[k] * (ratio[k] + large * inverse[k]) + last * ratio[k]);
+                        (large * inverse[k] + 1.12 * share[k] * (ratio[k] + large * inverse[k]) +
+                         FA_EPS * (last + 9.0 * fa_max(1.0, fa_log_v(fa_max(1e-300, ratio[k])) + FA_PI)) * ratio[k]);
         }
     }
     FA_PRAGMA(omp simd reduction(+ : sum))
@@ -231,7 +231,8 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
                                  fa_cap_ledger *out)
 {
     const double *log_f = line->log_f, *arg_f = line->arg_f, *size_f = line->size, *gross = line->gross,
-                 *grow = line->scratch[FA_OF_GROW], *rule = line->scratch[FA_OF_RULE],
+                 *whole = job->has_floor ? line->log_all : line->log_f, *grow = line->scratch[FA_OF_GROW],
+                 *rule = line->scratch[FA_OF_RULE],
                  *err = line->scratch[FA_OF_ERROR];
     double c = line->plan.c, tilt = line->plan.tilt, h = line->plan.h,
            log_scale = line->ref - log_value - (c - 1.0) * (eps - line->eps), drift = 0.0, ref = fabs(line->ref),
@@ -252,8 +253,9 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
         by = grow[k] <= 690.0 ? by : INFINITY;
         sum += f * by;
         share += f * by * rule[k] / err[k];
-        size += f * (fabs(log_f[k]) + ref + fabs(arg_f[k]) + (c - 1.0 + t) * eps + 30.0 + (fabs(tilt) + t) * drift +
-                     more * gross[k] + wide * (c * c + t * t));
+        size += f * (fabs(log_f[k]) + fabs(whole[k] - log_f[k]) + ref + fabs(arg_f[k]) + (c - 1.0 + t) * eps + 8.0 +
+                     n / 64.0 + 2.0 * fa_log_v(c * c + t * t + 1.0) + (fabs(tilt) + t) * drift + more * gross[k] +
+                     wide * (c * c + t * t));
     }
     if (job->has_floor)
         low = fa_cap_weigh_floor(job, line, log_scale);
@@ -318,8 +320,6 @@ FA_FUNC void fa_cap_close_ledger(fa_cap_job *job, fa_cap_line *line, const fa_ca
         out->floor += 1.001 * fa_cap_entry(fa_cap_log_weight(job, eps, log_value, p->right, 0));
     else
         fa_cap_close_points(job, line, t, eps, log_value, out);
-    if (line->spread && !fa_cap_spread_is_fine(job, line))
-        out->tail = INFINITY;
     both = out->tail + out->quadrature + out->rounding + out->closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
     out->up = both + out->put + out->rare + out->floor;
     out->down = both + out->alias;

@@ -14,18 +14,16 @@
 
 #define FA_CAP_LONGER  1.11 /* by what a tail's curve may be longer than the real line: sqrt(1 + 0.475^2) */
 
-/* arrays over the points for the ledger: of all losses, of small and large ones, and of a tail that is bounded on
- * average */
+/* arrays over the points for the ledger, one group after the other in the same memory: of all losses, and of small and
+ * large ones */
 enum { FA_OF_GROW, FA_OF_RULE, FA_OF_ERROR };
 enum { FA_LOW_REST, FA_LOW_ONCE, FA_LOW_GROW, FA_LOW_FALL, FA_LOW_WHOLE, FA_LOW_WORST, FA_LOW_PARTS, FA_CAP_SCRATCH };
-enum { FA_GIVEN_ONE, FA_GIVEN_OTHER };
 
 struct fa_cap_line {
     fa_cap_plan plan;
     double eps, ref;              /* F is kept at eps, over exp(ref) */
     double reach;                 /* Im u up to which the nodes are fine enough */
     int n, made, capacity;        /* points read, points computed */
-    int spread;                   /* whether the tail is bounded on average, since |F| does not decay */
     int closed;                   /* whether the tail is bounded: the nodes' phasors are scratch from then on, ... */
     double tail_at, log_tail;     /* ... at which eps, and log of what it is at most, over 1 */
     double *log_f, *arg_f, *size; /* log |F|, its angle, |F|; the first point counts half */

@@ -8,7 +8,7 @@
 
 #define FA_CAP_WIDTH      8e-10 /* relative width of eps (or of delta) that is good enough at once ... */
 #define FA_CAP_FINE       4e-9  /* ... that another line need not better, nor one of panels of Gaussians ... */
-#define FA_CAP_DEAR_WIDTH 6e-7  /* ... where the tail is bounded on average: 30 times more takes 1,000 times longer */
+#define FA_CAP_DEAR_WIDTH 6e-7  /* ... where it would be one without caps */
 #define FA_CAP_NEAR       0.7   /* a place whose estimate is so near the target, in log delta, is near enough ... */
 #define FA_CAP_CLOSE      1.2   /* ... and a line that many targets share, whose reading is */
 
@@ -36,15 +36,9 @@ typedef struct {
     int certified;          /* whether the line's ledger is closed and its answer stands */
 } fa_cap_work;
 
-FA_INLINE double fa_cap_good(const fa_cap_job *job, const fa_cap_line *line)
+FA_INLINE double fa_cap_good(const fa_cap_job *job)
 {
-    return line->spread ? FA_CAP_DEAR_WIDTH : job->curves > 0 ? FA_CAP_FINE : FA_CAP_WIDTH;
-}
-
-/* whether more points would not make a tail small that is bounded on average */
-FA_INLINE int fa_cap_is_hopeless(const fa_cap_line *line, const fa_cap_ledger *g)
-{
-    return line->spread && !(g->tail < 1e-3);
+    return job->curves > 0 ? FA_CAP_FINE : FA_CAP_WIDTH;
 }
 
 FA_FUNC void fa_cap_work_free(fa_cap_work *work)
@@ -291,7 +285,7 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
             work->certified = 1;
         }
         work->anchored = (fa_cap_answer){eps, r, g};
-        if (g.up + g.down < fa_cap_good(job, &work->line) || fa_cap_is_hopeless(&work->line, &g))
+        if (g.up + g.down < fa_cap_good(job))
             break;
         next = fa_cap_next_caps(job, &effort);
         if (next != FA_CAPS_USUAL && !(g.up + g.down < (next == FA_CAPS_NONE ? FA_CAP_DEAR_WIDTH : INFINITY))) {

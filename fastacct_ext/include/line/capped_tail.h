@@ -76,14 +76,14 @@ FA_FUNC double fa_cap_left_large(const fa_cap_block *block, const fa_cap_curve *
            e = exp(fa_min(300.0, block->log_odds + (z - 0.5) * block->inv_var)),
            y = block->sigma * block->sigma * curve->top * e / (e + risen),
            shut = exp(fa_min(0.0, 0.5 * (y * y - u1 * u1) / (w->floor_width * w->floor_width)));
-    return block->walled ? fa_min(fa_cap_left_mass(block, curve, risen, INFINITY) * shut,
-                                  fa_cap_left_mass(block, curve, risen, first))
-                         : 1e-16 * shut;
+    return fa_min(fa_cap_left_mass(block, curve, risen, INFINITY) * shut,
+                  block->walled ? fa_cap_left_mass(block, curve, risen, first) : INFINITY);
 }
 
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
  * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell).  pay = 0: about,
- * without what the cells cost.  b: docs/algorithms/line.md, "Tail", "The bound b" */
+ * without what the cells cost.  b: docs/algorithms/line.md, "Tail", "The bound b", where swell is F, dt tau, f2
+ * (F f (1 + tau))^2, z2 Z, shift e^(s_1), and lean r^(-1-b_1) */
 FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *curve, double pay, const int large,
                                  double *slack_out)
 {
@@ -211,90 +211,6 @@ FA_FUNC double fa_cap_tail_beyond(fa_cap_job *job, const fa_cap_line *line, doub
     return fa_cap_exp(fa_cap_log_beyond(job, line, eps, t, lower, 1.0) - log(FA_PI * t) - log_value);
 }
 
-#define FA_CAP_SPREAD 1e-8 /* what the points of a spread tail may be off by, relative to the first one */
-#define FA_CAP_GIVEN  8    /* blocks in a row that bring nothing */
-
-/* A block's part in the points' averages: log |B0/B0(c)|^2, as often as one and the other group have it, is added */
-FA_FUNC void fa_cap_give(const fa_cap_block *block, const fa_cap_line *line, double one, double other, double *log_one,
-                         double *log_other)
-{
-    const double *inverse = block->inverse;
-    int k;
-    FA_PRAGMA(omp simd)
-    for (k = 0; k < line->n; k++) {
-        double size = 2.0 * fa_log_v(inverse[0] / inverse[k] + FA_CAP_SPREAD);
-        log_one[k] += one * size;
-        log_other[k] += other * size;
-    }
-}
-
-/* log of the sum over |k| < n of (1 - |k|/n) psi_k */
-FA_FUNC double fa_cap_fejer(const double *log_psi, int n)
-{
-    double sum = 0.0;
-    int k;
-    FA_PRAGMA(omp simd reduction(+ : sum))
-    for (k = 0; k < n; k++)
-        sum += (k ? 2.0 : 1.0) * (1.0 - k / (double)n) * fa_exp_plain_v(fa_max(-690.0, fa_min(600.0, log_psi[k])));
-    return log(sum) + 1e-9;
-}
-
-/* What the sum leaves out beyond its n points, T = n h, over exp(log_value), where nothing decays but there are many
- * kinds.  With the steps in three groups, psi = |M_1|^2 is a positive definite sequence, and so its sum over n points
- * anywhere is at most twice Fejer's mean S_1 of the first ones; by Cauchy and Schwarz
- *
- *   h/pi sum |F| <= h/pi pi^2/6 2/T^2 sqrt(S_1 S_2) (sup of the third group's |M|) e^(-(c-1) eps).
- *
- * Steps that decay least go to the first two, as long as that brings something. */
-FA_FUNC double fa_cap_tail_spread(fa_cap_job *job, fa_cap_line *line, double eps, double log_value)
-{
-    double c = line->plan.c, h = line->plan.h, t = line->n * h, log_r = 0.0, best = INFINITY,
-           *log_one = line->scratch[FA_GIVEN_ONE], *log_other = line->scratch[FA_GIVEN_OTHER];
-    int b, i, idle = 0, turn = 0;
-    memset(log_one, 0, sizeof(double) * (size_t)line->n);
-    memset(log_other, 0, sizeof(double) * (size_t)line->n);
-    for (b = 0; b < job->n; b++) {
-        fa_cap_block *block = job->blocks + b;
-        double mean = block->nodes.mean, first = -log(block->inverse[0]);
-        block->most = fa_min(0.0, fa_pieces_majorant(block, line->plan.tilt, t) - first) * block->steps;
-        log_r += block->most + block->steps * (first + line->plan.tilt * mean + FA_CAP_SPREAD) +
-                 64.0 * FA_EPS * block->steps * (fabs(line->plan.tilt) + 1.0) * (fabs(mean) + fabs(block->kappa));
-    }
-    log_r += log(h * FA_PI / 3.0 / (t * t)) - (c - 1.0) * eps - log_value;
-    for (i = 0; i < job->n && idle < FA_CAP_GIVEN; i++) {
-        fa_cap_block *next = NULL;
-        double half, value;
-        for (b = 0; b < job->n; b++)
-            if (job->blocks[b].most <= 0.0 && (!next || job->blocks[b].most > next->most))
-                next = job->blocks + b;
-        if (!next)
-            break;
-        half = floor(0.5 * next->steps + 0.5 * turn);
-        turn ^= next->steps - 2.0 * floor(0.5 * next->steps) != 0.0;
-        fa_cap_give(next, line, half, next->steps - half, log_one, log_other);
-        log_r -= next->most;
-        next->most = 1.0; /* given */
-        value = log_r + 0.5 * (fa_cap_fejer(log_one, line->n) + fa_cap_fejer(log_other, line->n));
-        idle = value < best ? 0 : idle + 1;
-        best = fa_min(best, value);
-    }
-    return fa_cap_exp(best);
-}
-
-/* whether the points of a spread tail are as good as its averages take them for */
-FA_FUNC int fa_cap_spread_is_fine(const fa_cap_job *job, const fa_cap_line *line)
-{
-    double c = line->plan.tilt, t = line->n * line->plan.h;
-    int b;
-    for (b = 0; b < job->n; b++) {
-        const fa_cap_errors *errors = &job->blocks[b].errors;
-        double all = errors->fixed + errors->mean * sqrt(c * c + t * t) + errors->far;
-        if (!(all * job->blocks[b].inverse[0] < 0.5 * FA_CAP_SPREAD))
-            return 0;
-    }
-    return 1;
-}
-
 /* bound of the tail; further points, once, as far as the nodes are fine enough, while it is too large: the line is
  * another one then */
 FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
@@ -302,10 +218,6 @@ FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_ca
 {
     double h = line->plan.h, good = 2400.0 * exp(-effort->dead), best = INFINITY, before, last = 0.0, t; /* 3e-11 */
     int round, more, i;
-    if (line->spread) {
-        line->closed = 1;
-        return fa_cap_tail_spread(job, line, eps, log_value);
-    }
     if (job->mixtures && line->closed && eps == line->tail_at) /* with points that it has asked for */
         return fa_cap_exp(line->log_tail - log_value);
     for (round = 0;; round++) {

@@ -9,12 +9,25 @@
 
 #define FA_FLAT_STEEP  300.0 /* largest exponent times range of a loss */
 #define FA_FLAT_GOOD   29.5  /* -log of the relative error aimed at */
+#define FA_FLAT_KINDS  8     /* more of them than these do not have rays */
 #define FA_FLAT_FALLEN 20.0  /* -log of what is left of |M| from which on a line that ends is asked first */
 
-/* whether a job has losses with ends alone */
+/* whether a job has losses with ends alone; beside Gaussians they have to be known in closed form */
 FA_INLINE int fa_flat_is_for(const fa_cap_job *job)
 {
-    return job->n > 0 && job->ended == job->n && !(job->mu2 > 0.0) && !job->is_add;
+    return job->n > 0 && job->ended == job->n && !job->is_add && (!(job->mu2 > 0.0) || job->two_ended == job->n);
+}
+
+/* whether it is none for places: of many kinds, or beside Gaussians */
+FA_INLINE int fa_flat_is_long(const fa_cap_job *job)
+{
+    return fa_flat_is_for(job) && (job->mu2 > 0.0 || job->n > FA_FLAT_KINDS);
+}
+
+/* about the largest loss, or beyond what doubles hold of delta */
+FA_INLINE double fa_flat_top(const fa_cap_job *job)
+{
+    return job->top + 0.5 * job->mu2 + 40.0 * sqrt(job->mu2);
 }
 
 /* -log of what is left of |M| far out: the shares of the atoms, about where a line is; 0 where there are atoms alone */
@@ -31,6 +44,12 @@ FA_INLINE double fa_flat_fallen(const fa_cap_job *job)
     return fallen;
 }
 
+/* whether a line with places, or in closed form, is asked before the one that ends */
+FA_INLINE int fa_flat_is_first(const fa_cap_job *job)
+{
+    return (fa_flat_is_long(job) && job->two_ended == job->n) || fa_flat_fallen(job) < FA_FLAT_FALLEN;
+}
+
 /* where a line goes: the saddle of K(v) - (v-1) eps - log v(v-1), its width, and about log delta there */
 typedef struct {
     double v, width, eps, log_size, most, spread; /* most: the largest v of its nodes; spread: how far off it serves */
@@ -42,8 +61,17 @@ FA_FUNC void fa_flat_add_k(const fa_cap_block *block, double v, fa_cap_real *out
 {
     const double *l = block->coarse.sum.lr, *log_w = block->coarse.sum.log_w;
     int j, n = block->coarse.sum.n;
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0, top = l[v < 0.0 ? 0 : n - 1],
-           end = v < 0.0 ? 0.0 : fa_pieces_end(block->pieces, 1) - block->kappa;
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, top, end;
+    if (block->two.is_known) {
+        s0 = v < 1.0 ? fa_two_ends_left(&block->two, v) : fa_two_ends_real(&block->two, v, &s1, &s2);
+        out->k += block->steps * s0;
+        out->d1 += block->steps * s1;
+        out->d2 += block->steps * fa_max(0.0, s2);
+        out->rest += block->steps * FA_EPS * (64.0 + block->two.fine + fabs(v) * block->two.slip + 8.0 * fabs(s0));
+        return;
+    }
+    top = l[v < 0.0 ? 0 : n - 1];
+    end = v < 0.0 ? 0.0 : fa_pieces_end(block->pieces, 1) - block->kappa;
     FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
     for (j = 0; j < n; j++) {
         double x = l[j] - top, e = fa_exp_plain_v(fa_max(-690.0, fa_min(690.0, v * x + log_w[j])));
@@ -61,7 +89,7 @@ FA_FUNC void fa_flat_add_k(const fa_cap_block *block, double v, fa_cap_real *out
 
 FA_FUNC fa_cap_real fa_flat_k(const fa_cap_job *job, double v)
 {
-    fa_cap_real out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    fa_cap_real out = {0.5 * job->mu2 * v * (v - 1.0), job->mu2 * (v - 0.5), job->mu2, 0.0, 0.0, 0.0};
     int b;
     for (b = 0; b < job->n; b++)
         fa_flat_add_k(job->blocks + b, v, &out);
@@ -86,10 +114,12 @@ FA_FUNC int fa_flat_find(fa_cap_job *job, double eps, double wanted, fa_flat_pla
     int b, i;
     for (b = 0; b < job->n; b++)
         widest = fa_max(widest, fa_pieces_end(job->blocks[b].pieces, 1) - job->blocks[b].kappa);
-    most = fa_max(3.0, FA_FLAT_STEEP / widest);
+    most = fa_max(fa_max(3.0, FA_FLAT_STEEP / widest), job->mu2 > 0.0 ? 100.0 / sqrt(job->mu2) : 0.0);
     high = log(0.4 * most);
     for (b = 0; b < job->n; b++) {
         fa_cap_nodes *s = &job->blocks[b].coarse;
+        if (job->blocks[b].two.is_known && job->blocks[b].pieces->n_panels > 0) /* K is known without */
+            continue;
         if (s->laid != most && !fa_pieces_lay_real(job->blocks + b, s, 1.0 - most, most, 0.0))
             return 0;
         s->laid = most;
@@ -110,7 +140,7 @@ FA_FUNC int fa_flat_find(fa_cap_job *job, double eps, double wanted, fa_flat_pla
         out->log_size = wanted;
     else
         out->eps = eps;
-    out->eps = fa_max(0.0, fa_min(out->eps, job->top));
+    out->eps = fa_max(0.0, fa_min(out->eps, fa_flat_top(job)));
     out->most = most;
     return 1;
 }

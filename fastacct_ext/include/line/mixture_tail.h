@@ -44,7 +44,7 @@ FA_FUNC double fa_cap_curve_top_large(const fa_cap_block *block, const fa_cap_li
     const fa_cap_windows *w = &block->w;
     double s2 = block->sigma * block->sigma, stiff = s2 / w->floor_width,
            most = lower * t * fa_cap_posterior(block, w->floor) / (stiff * stiff + s2);
-    return fa_max(1e-4, fa_min(fa_min(1.4, fa_cap_curve_top(block, line, t, lower)), most));
+    return fa_max(fa_min(1e-4, t / s2), fa_min(fa_min(1.4, fa_cap_curve_top(block, line, t, lower)), most));
 }
 
 /* theta = top E/(1 + E) on either side, E = (f + sum w_i m_i e^(m_i xi))/level: about where s^2 theta^2/2 - t A theta

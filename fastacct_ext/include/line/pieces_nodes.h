@@ -99,8 +99,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     double least = fa_pieces_end(pieces, 0), most = fa_pieces_end(pieces, 1);
     free(block->cells); /* of another loss */
     free(block->paths);
-    block->cells = NULL;
-    block->paths = NULL;
+    block->cells = NULL, block->paths = NULL;
     block->coarse.laid = 0.0;
     job->blocks->is_alone = block->is_alone = job->n == 1;
     block->pieces = pieces;
@@ -117,6 +116,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     job->least += steps * least;
     job->top += steps * most;
     job->data++;
+    job->two_ended += fa_two_ends_of(pieces, &block->two);
     job->ended += !fa_pieces_curved(pieces);
     job->curves += pieces->n_panels > 0 && pieces->panels->curve > 0.0;
 }

@@ -7,7 +7,7 @@
 #include "flat_place.h"
 #include "ray_ends.h"
 
-#define FA_RAY_KINDS 8
+#define FA_RAY_KINDS FA_FLAT_KINDS
 #define FA_RAY_PICKS 20000 /* combinations of all blocks but the longest, at most */
 #define FA_RAY_NEAR  4e-14 /* places nearer to eps than this, relative, count as there */
 #define FA_RAY_PARTS 24    /* eights of points of a ray whose tables are kept for other eps ... */

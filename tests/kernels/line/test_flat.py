@@ -1,5 +1,5 @@
-"""Lines of jobs in which nothing decays (line/ray_line.h, line/lattice_line.h), so coarse that one of their errors
-matters: with its entry of the ledger the truth is inside, without it outside."""
+"""Lines of jobs in which nothing decays (line/ray_line.h, line/lattice_line.h, line/long_line.h), so coarse that one of
+their errors matters: with its entry of the ledger the truth is inside, without it outside."""
 
 import math
 from functools import cache
@@ -161,21 +161,78 @@ def test_rounding_of_a_period_is_within_its_bound(count):
         assert found[1] < 1e-7
 
 
-MANY = (
-    [1.2, 1.6, 1.9, 2.3, 2.8, 3.4, 4.1, 5.3, 6.1, 7.7, 9.2, 11.9],
-    [17.0, 5.0, 12.0, 8.0, 16.0, 4.0, 9.0, 19.0, 6.0, 11.0, 7.0, 14.0],
-)  # scales of Laplace noise, and how often
+KINDS = {
+    "a few": (((0.7, 1), (1.9, 3), (5.3, 2)), (0.1, 0.5, 1.0, 2.0)),
+    "ten": (tuple((2.0 + 1.7 * k, 1) for k in range(10)), (0.02, 0.3, 0.9)),
+    "two, often": (((4.1, 20), (7.3, 15)), (0.5, 2.0, 4.0)),
+}
 
 
-@pytest.mark.parametrize("far", [0.1, 0.2])
-def test_a_tail_that_is_bounded_on_average_holds_what_few_points_leave_out(far):
-    outside = []
-    for epsilon in (12.0, 24.0, 36.0):
-        truth, up, down, _, points = call("flat", "spread", 12, epsilon, 1.0, lists=MANY, answers=5)
-        assert points == 1536
-        assert up + down < 1e-4
-        found = call("flat", "spread", 12, epsilon, far, lists=MANY, answers=5)
-        assert 0 < found[4] <= 1536 * far**2
-        assert found[0] - found[2] - down <= truth <= found[0] + found[1] + up
-        outside.append(abs(found[0] - truth) > found[1] - found[3])
-    assert any(outside)
+@cache
+def of_laplaces(name, epsilon):
+    """Log delta, by residues in 60 digits."""
+    with mp.workdps(60):
+        return float(log(laplace_sum(KINDS[name][0], mpf(epsilon))))
+
+
+def points(name, epsilon, good, quiet=3.0, at=None, mu2=0.0, ref=None):
+    """(log delta, errors above and below, slope, points, s^2) of a line of points."""
+    scales, counts = zip(*KINDS[name][0], strict=True)
+    given = len(scales), epsilon, of_laplaces(name, at or epsilon) if ref is None else ref, at or epsilon
+    return call("flat", "points", *given, good, quiet, mu2, lists=(scales, counts), answers=6)
+
+
+def is_inside(truth, found):
+    """Whether a log delta is in an interval."""
+    value, up, down, *_ = found
+    return value + math.log1p(-min(down, 1.0 - 1e-9)) - 1e-14 <= truth <= value + math.log1p(up) + 1e-14
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    ("good", "quiet"), [(1e-1, 3.0), (1e-2, 20.0), (1e-3, 3.0), (1e-4, 20.0), (1e-6, -8.0), (1e-8, 3.0)]
+)
+def test_a_line_of_points_has_the_truth_inside(name, good, quiet):
+    """Exact sums of residues: as coarse as asked for, and at epsilons that it was not drawn for."""
+    for epsilon in KINDS[name][1]:
+        found = points(name, epsilon, good, quiet)
+        assert is_inside(of_laplaces(name, epsilon), found)
+        assert found[1] + found[2] < 8.0 * good * max(1.0, math.exp(-quiet))
+        for other in (0.9 * epsilon, 1.05 * epsilon):
+            assert is_inside(of_laplaces(name, other), points(name, other, good, quiet, at=epsilon))
+
+
+def test_every_error_of_a_line_of_points_is_needed():
+    """What aliases, what a Gaussian adds, and what is beyond the points, each where it is nearly all there is."""
+    cases = [(name, epsilon) for name in KINDS for epsilon in KINDS[name][1]]
+    found = {
+        quiet: [(points(*case, good, quiet), of_laplaces(*case)) for case in cases for good in goods]
+        for quiet, goods in ((-8.0, [1e-6]), (20.0, [1e-2, 1e-3, 1e-4]))
+    }
+    assert any(value - truth > 0.2 * down and up < 0.01 * down for (value, up, down, *_), truth in found[-8.0])
+    assert any(value - truth > 1.2 * up and value - truth > 0.1 * down for (value, up, down, *_), truth in found[20.0])
+    assert all(up > 1e-5 for (_, up, *_), _ in found[20.0][::3])
+
+
+def test_a_line_of_points_beside_a_gaussian_is_its_own_integral():
+    """The contour's integral by mpmath; a moment of Laplace noise as the integral that it is."""
+    scales, mu2, epsilon = [scale for scale, _ in KINDS["ten"][0]], 0.04, 0.8
+    with mp.workdps(30):
+
+        def moment(u, b):
+            return (u * exp((u - 1) / b) + (u - 1) * exp(-u / b)) / (2 * u - 1)
+
+        u, b = mpf(6) + 3j, mpf(2)
+        inside = mp.quad(lambda x: exp(u * (1 - 2 * x) / b - (1 - x) / b), [0, 1]) / (2 * b)
+        assert abs(exp((u - 1) / b) / 2 + exp(-u / b) / 2 + inside - moment(u, b)) < mpf(10) ** -25
+
+        def integrand(t):
+            u = mpf(6) + 1j * t
+            value = exp(u * (u - 1) * mpf(mu2) / 2 - (u - 1) * epsilon) / (u * (u - 1))
+            return mp.fprod([value, *[moment(u, mpf(scale)) for scale in scales]]).real
+
+        truth = float(log(mp.quad(integrand, [0, 4, 10, 20, 35, 65], maxdegree=6) / mp.pi))
+    for good in (1e-1, 1e-3, 1e-10):
+        found = points("ten", epsilon, good, mu2=mu2, ref=truth)
+        assert is_inside(truth, found)
+        assert found[1] + found[2] < 20.0 * good

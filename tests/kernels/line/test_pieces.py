@@ -287,7 +287,7 @@ def test_very_many_kinds_of_ends(scales, epsilon):
     """What the line leaves out is bounded on average; the lattice's error falls as the square of its spacing."""
     job = sum((fa.Laplace(float(b)) for b in scales), fa.Process())
     lower, upper, status = fa.log_delta_bounds(job, epsilon=epsilon)
-    coarse, fine = (math.log(many_laplaces(scales, epsilon, spacing)) for spacing in (4e-4, 2e-4))
+    coarse, fine = (math.log(many_laplaces(scales, epsilon, spacing)) for spacing in (1e-4, 5e-5))
     assert status == Status.TIGHT
     assert lower <= fine + (fine - coarse) / 3.0 <= upper
     found = fa.epsilon_bounds(job, delta=math.exp(upper))

@@ -1,12 +1,12 @@
-/* flat.c -- lines of jobs in which nothing decays (line/ray_line.h, line/lattice_line.h), drawn so coarsely that one of
- * their errors matters.
+/* flat.c -- lines of jobs in which nothing decays (line/ray_line.h, line/lattice_line.h, line/long_line.h), drawn so
+ * coarsely that one of their errors matters.
  */
 #include "parts.h"
 
 #include "num/interval.h"
 #include "line/flat_place.h"
 
-static double rule_good, nodes_good, period_good, atoms_small, ends_lost;
+static double rule_good, nodes_good, period_good, atoms_small, ends_lost, points_quiet;
 
 /* what FA_FLAT_GOOD is in each function */
 static double good_of(const char *where)
@@ -18,8 +18,8 @@ static double good_of(const char *where)
 #define FA_FLAT_GOOD     good_of(__func__)
 #define FA_RAY_LOST      ends_lost
 #define FA_LATTICE_SMALL atoms_small
+#define FA_LONG_QUIET    points_quiet
 #include "line/flat.h"
-#include "once.h"
 
 /* log delta, errors above and below, slope */
 static void give(const fa_flat_reading *r, double *out)
@@ -72,27 +72,35 @@ void ray(double scale, double rate, double steps, double eps, double ref, double
     fa_cap_job_free(&job);
 }
 
-/* one line of so many kinds of Laplace noise whose tail is bounded on average, with points for 1,536 far^2: log delta,
- * errors above and below, the tail among them, and its points (0: none is bounded so) */
-void spread(double kinds, double eps, double far, const double *scale, const double *count, double *out)
+/* so many kinds of it, each with its scale and count, beside Gaussians of this mu^2: a line of points drawn at an
+ * epsilon for a relative error, and -log of the share of that which may alias.  NaN: no line; also how many points, and
+ * the Gaussian that was added */
+void points(double kinds, double eps, double ref, double drawn_at, double good, double quiet, double mu2,
+            const double *scales, const double *counts, double *out)
 {
-    static laplace release[40];
-    static fa_cap_work work;
-    fa_cap_effort effort = fa_cap_usual_effort();
-    fa_cap_reading r;
-    fa_cap_ledger g;
-    int i;
-    out[0] = out[1] = out[2] = out[3] = out[4] = 0.0;
-    nodes_good = 29.5, effort.far = far;
-    if (fa_cap_job_clear(&work.job, (int)kinds)) {
-        for (i = 0; i < (int)kinds; i++) {
-            laplace_of(release + i, scale[i], 1.0);
-            fa_cap_job_add_pieces(&work.job, &release[i].law, count[i]);
+    static laplace release[64];
+    fa_cap_job job;
+    fa_long_line line;
+    fa_flat_place at;
+    int b, n = (int)kinds;
+    memset(&job, 0, sizeof(job));
+    memset(&line, 0, sizeof(line));
+    out[0] = out[1] = out[2] = out[3] = NAN;
+    points_quiet = quiet;
+    if (n <= 64 && fa_cap_job_clear(&job, n)) {
+        for (b = 0; b < n; b++) {
+            laplace_of(release + b, scales[b], 1.0);
+            fa_cap_job_add_pieces(&job, &release[b].law, counts[b]);
         }
-        if (read_once(&work, eps, &effort, 0, &r, &g) && work.line.spread)
-            out[0] = r.log_value, out[1] = g.up, out[2] = g.down, out[3] = g.tail, out[4] = work.line.n;
+        job.mu2 = mu2;
+        if (fa_flat_find(&job, drawn_at, 0.0, &at) && fa_long_draw(&job, &line, &at, drawn_at, ref, good)) {
+            fa_flat_reading r = fa_long_read(&line, eps);
+            give(&r, out);
+            out[4] = line.n, out[5] = line.extra;
+        }
     }
-    fa_cap_work_free(&work);
+    fa_long_line_free(&line);
+    fa_cap_job_free(&job);
 }
 
 #define MUCH 1e6 /* times what is counted: far above the rounding of the readings that are compared */
@@ -182,8 +190,8 @@ void lattice(double size, double fold, double steps, double eps, double ref, con
     fa_cap_job_free(&job);
 }
 
-/* bounds of log delta at eps, and of epsilon at log delta, of so many releases of Laplace noise; the budget is that of a
- * ray.  NaN: they are not certified */
+/* bounds of log delta at eps, and of epsilon at log delta, of so many releases of Laplace noise; the budget is that of
+ * a ray.  NaN: they are not certified */
 void answers(double scale, double rate, double steps, double eps, double log_delta, const double *budget, double *out)
 {
     laplace release;

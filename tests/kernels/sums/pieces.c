@@ -1,5 +1,5 @@
-/* pieces.c -- losses that are data (loss/pieces.h, line/pieces_nodes.h, line/ray_ends.h) against integrals in 80 bits:
- * program SEED LOSSES; as line.c.  Meshes are starved, so that the rule's error is seen.
+/* pieces.c -- losses that are data (loss/pieces.h, line/pieces_nodes.h, line/ray_ends.h, line/long_line.h) against
+ * integrals in 80 bits: program SEED LOSSES; as line.c.  Meshes are starved, so that the rule's error is seen.
  */
 #define FA_MOMENTS_GOOD 1e-1
 #include "sums.h"
@@ -9,8 +9,9 @@
 
 #define ROUNDED 1e-14L /* of nodes in doubles */
 
-enum { PLAIN, SECOND, TAIL, WINDOWS, ENDS, END, REAL, MOMENTS, KINDS };
-static const char *names[] = {"rule", "rule of second order", "share", "windows", "ends", "one end", "K", "moments"};
+enum { PLAIN, SECOND, TAIL, WINDOWS, ENDS, END, REAL, MOMENTS, FAR, FAR_SHARE, FAR_TAIL, KINDS };
+static const char *names[] = {"rule", "rule of second order", "share", "windows", "ends", "one end", "K", "moments",
+                              "a moment far along a line", "its share", "beyond a long line"};
 
 static void check_rule(const fa_pieces *law)
 {
@@ -128,6 +129,86 @@ static void check_moments(const fa_pieces *law)
     }
 }
 
+/* the moments of a long line, over M(c) and without the turn of its lower end, and their bound far out */
+static void check_far(fa_cap_job *job, const fa_pieces *law)
+{
+    double wr[FA_LONG_RUN], wi[FA_LONG_RUN], re[FA_LONG_RUN], im[FA_LONG_RUN],
+        range = fa_pieces_end(law, 1) - fa_pieces_end(law, 0), t;
+    fa_long_line line;
+    fa_long_kind kind;
+    int i, k, round;
+    memset(&line, 0, sizeof(line));
+    line.c = 1.0 + uniform(0.0, 6.0) / range;
+    line.h = fa_from_bits(fa_bits(between(0.05, 2.0) / range) & ~((1ULL << 22) - 1));
+    if (!fa_cap_job_clear(job, 1))
+        exit(1);
+    fa_cap_job_add_pieces(job, law, 1.0);
+    if (!fa_long_set(&line, job->blocks, &kind, 900.0 / range))
+        return;
+    for (round = 0; round < 3; round++) {
+        k = FA_LONG_RUN * (int)uniform(0.0, 800.0 / range / line.h / FA_LONG_RUN);
+        t = k * line.h;
+        for (i = 0; i < FA_LONG_RUN; i++) {
+            lc w = 1.0L / (line.c + (ld)kind.slope + ((ld)t + i * (ld)line.h) * I);
+            wr[i] = (double)creall(w), wi[i] = (double)cimagl(w);
+        }
+        (void)fa_long_moments(&kind, t, line.h, wr, wi, re, im);
+        for (i = 0; i < FA_LONG_RUN; i += 9) {
+            ld here = (ld)t + i * (ld)line.h;
+            lc true_one = truth(law, line.c + here * I, 0.0L, 0, 64) * expl(-(ld)line.log_m) *
+                          cexpl(-here * (ld)kind.place * I);
+            compare(FAR, cabsl(true_one - (re[i] + (lc)I * im[i])) - 1e-17L, FA_EPS * (kind.fixed + kind.by_t * here));
+            if (i)
+                compare(FAR_SHARE, cabsl(true_one), expl((ld)fa_long_share(&kind, t + line.h)));
+        }
+    }
+}
+
+/* of several losses, what |F| is beyond the points of a line, which are few, and up to thirty times as far */
+static void check_beyond(fa_cap_job *job)
+{
+    enum { MOST = 6 };
+    fa_atom atoms[MOST][2];
+    fa_panel panel[MOST];
+    fa_pieces law[MOST];
+    fa_long_line line;
+    fa_flat_place at;
+    ld sum = 0.0L, own[MOST];
+    int b, k, n = 1 + (int)uniform(0.0, MOST);
+    memset(&line, 0, sizeof(line));
+    if (!fa_cap_job_clear(job, n))
+        exit(1);
+    for (b = 0; b < n; b++) {
+        do
+            draw(law + b, atoms[b], panel + b, between(0.05, 4.0));
+        while (panel[b].rate < 1.0);
+        law[b].is_flipped = 0;
+        fa_cap_job_add_pieces(job, law + b, 1.0 + (int)uniform(0.0, 6.0));
+    }
+    job->mu2 = uniform(0.0, 1.0) < 0.3 ? between(1e-6, 1e-2) : 0.0;
+    if (!fa_flat_find(job, job->top * uniform(0.1, 0.7), 0.0, &at) ||
+        !fa_long_draw(job, &line, &at, at.eps, at.log_size, between(1e-3, 1e2)) || line.n > 512)
+        return;
+    for (b = 0; b < n; b++)
+        own[b] = creall(truth(law + b, line.c, 0.0L, 0, 4));
+    for (k = line.n; k < 30 * line.n; k++) {
+        ld t = k * (ld)line.h, size = expl(-0.5L * ((ld)line.mu2 + line.extra) * t * t);
+        lc u = line.c + t * I;
+        for (b = 0; b < n; b++) { /* the density's moment in closed form */
+            const fa_panel *p = panel + b;
+            lc one = expl((ld)p->log_density) * (cexpl((u - 0.5L) * (ld)p->high + 0.5L * (ld)p->low) -
+                                                 cexpl(u * (ld)p->low)) / (u - 0.5L);
+            int e;
+            for (e = 0; e < law[b].n_atoms; e++)
+                one += cexpl((ld)atoms[b][e].log_weight + u * (ld)atoms[b][e].loss);
+            size *= powl(cabsl(one) / own[b], job->blocks[b].steps);
+        }
+        sum += size / cabsl(u * (u - 1.0L));
+    }
+    compare(FAR_TAIL, sum * line.h / PI, (ld)line.tail + 1e-300L);
+    fa_long_line_free(&line);
+}
+
 int main(int argc, char **argv)
 {
     int i, losses = argc > 2 ? atoi(argv[2]) : 100;
@@ -152,6 +233,8 @@ int main(int argc, char **argv)
         check_ends(&law);
         check_real(&job, &law);
         check_moments(&law);
+        check_far(&job, &law);
+        check_beyond(&job);
         draw(&law, atoms, &panel, between(400.0, 1200.0)); /* weights of large losses are below all floats */
         check_tail(&job, &law, uniform(0.3, 1.8));
     }
