@@ -78,14 +78,8 @@ class Apart(Names):
                 return bool(over) and all(isinstance(one, ast.For | ast.comprehension) for one in over)
             elts = made.elts if isinstance(made, ast.List | ast.Tuple) else [made]
             is_inside = self.script.above(node, ast.For) is not None or self._is_given_records(node)
-            return all(isinstance(one, ast.Constant) for one in elts) or (
-                not is_inside
-                and last_name(getattr(made, "func", made))
-                in (
-                    "randperm",
-                    "permutation",
-                )
-            )
+            is_order = last_name(getattr(made, "func", made)) in ("randperm", "permutation")
+            return all(isinstance(one, ast.Constant) for one in elts) or (is_order and not is_inside)
         return False
 
     def _is_given_records(self, node: ast.AST) -> bool:
@@ -122,22 +116,15 @@ class Apart(Names):
 
     def is_once(self, call: ast.Call) -> bool:
         """Whether indices of a part of the data are seen to come once each."""
-        given = [one.value for one in call.keywords if one.arg == "indices"] + call.args[
-            last_name(call.func) == "Subset" :
-        ]
+        words = [one.value for one in call.keywords if one.arg == "indices"]
+        given = words + call.args[last_name(call.func) == "Subset" :]
         try:
-            whole = [self.script.resolve(one) for one in given[:1]]
+            inside = [one for each in given[:1] for one in walk(self.script.resolve(each))]
         except UnclearError:
             return False
-        if any(
-            isinstance(one, ast.BinOp) and isinstance(one.left, ast.List | ast.Call)
-            for each in whole
-            for one in walk(each)
-        ):
+        if any(isinstance(one, ast.BinOp) and isinstance(one.left, ast.List | ast.Call) for one in inside):
             return False
-        return {last_name(one.func) for each in whole for one in walk(each) if isinstance(one, ast.Call)} <= WORDS[
-            "once"
-        ]
+        return {last_name(one.func) for one in inside if isinstance(one, ast.Call)} <= WORDS["once"]
 
     def joined(self, call: ast.Call, axes: list[str] | None) -> Kinds:
         """Parts that are joined: side by side, or what a list has of batches."""
