@@ -9,7 +9,6 @@ from typing import Final
 
 from fastacct.scripts.kinds import (
     ASIDE_KEY,
-    EACH_LOSS,
     FIGURE,
     KNOWN,
     MODEL,
@@ -165,12 +164,8 @@ class Apart(Names):
 
     def is_flat(self, call: ast.Call, axes: list[str] | None) -> bool:
         """Whether the last axis may be that of the records."""
-        of = call.func.value if isinstance(call.func, ast.Attribute) else call
-        of = call.args[0] if call.args and self.script.qualified(call.func) else of
-        root = self.root(of)
-        rows = self.script.lookup(root.id, root)[1] if isinstance(root, ast.Name) else []
-        calls = [*(one.value for one in rows), *walk(of)]
-        return "-1" in (axes or ()) and any(isinstance(one, ast.Call) and self.tag(one) == EACH_LOSS for one in calls)
+        here = getattr(self.script.above(call, ast.FunctionDef), "name", "")
+        return "-1" in (axes or ()) and here not in ("forward", "call")
 
     def is_reshaped(self, given: list[ast.expr]) -> bool:
         """Whether the first axis stays that of the records."""
