@@ -339,7 +339,7 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
     is_like = wanted == "noise_multiplier" and not spent
     straight, slope = straightened(poisson, at["epsilon"], slope) if is_like else (float, slope)
     search, near = (ends, start, slope), None
-    if type(options["accountant"]) is Exact:
+    if _is_smooth(wanted, at, options):
         near = _by_lines(run, _Goal(at["epsilon"], at["delta"]), options["neighbors"], search, straight)
     found = settled(lambda x: straight(level(x)), near, search, nowhere)
     needs_none = wanted == "noise_multiplier" and found == ends[0] and level(0.0) <= 0.0
@@ -360,7 +360,7 @@ def _without_search(wanted: Wanted, at: dict[str, float], used: float) -> float 
         target = f"epsilon = {at['epsilon']:.6g} at delta = {at['delta']:.6g}"
         alone = f"costs epsilon {digits_up(used)} alone, and exceeds"
         raise ValueError(f"what was released already {alone} the target {target}")
-    if wanted == "sample_rate" and _least_rate(at) > 1.0:
+    if wanted == "sample_rate" and 2.0 * at.get("epochs", 0.0) > MAX_STEPS:
         return 0.0
     if wanted == "steps":
         asks_nothing |= at["sample_rate"] == 0.0 or at["noise_multiplier"] == math.inf
@@ -372,13 +372,13 @@ def _ends(wanted: Wanted, at: dict[str, float], spent: Process) -> tuple[float, 
     if wanted == "noise_multiplier":
         return WIDEST
     if wanted == "sample_rate":
-        return _least_rate(at), 1.0
+        return max(1e-30, 2.0 * at.get("epochs", 0.0) / MAX_STEPS), 1.0  # epochs are no more steps than can be counted
     return 0, 2**52 if spent else int(MAX_STEPS)
 
 
-def _least_rate(at: dict[str, float]) -> float:
-    """The smallest sample rate at which epochs are no more steps than can be counted."""
-    return max(1e-30, 2.0 * at.get("epochs", 0.0) / MAX_STEPS)
+def _is_smooth(wanted: Wanted, at: dict[str, float], options: Options) -> bool:
+    """Whether lines say about where the boundary is: of whole epochs the steps jump with the sample rate."""
+    return type(options["accountant"]) is Exact and (wanted, "epochs" in at) != ("sample_rate", True)
 
 
 def _like_poisson(at: dict[str, float], batches: Batches | None, relation: Relation) -> tuple[dict[str, float], float]:

@@ -73,7 +73,6 @@ def at_order(own: Callable[[Cells], Cells | None], back: Callable[[Cells], Cells
     rows[:2] += np.array([[-off], [off]])
     if rows_back is not None:
         rows[:2, 0] = narrowed(max(rows[0, 0], rows_back[0, 0]), rows[1, 0], rows_back[1, 0])
-        rows[0, 0] = max(rows[0, 0], 0.0)
     return rows
 
 

@@ -10,7 +10,10 @@ import fastacct as fa
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
 JOBS = {
-    "losses on a grid": (fa.from_pmf([0.3, 0.3, 0.4], [0.31, 0.2, 0.49]) * 200 + fa.Laplace(11.0) * 300, "add_remove"),
+    "losses on a grid": (
+        fa.Gaussian(1.6).poisson(0.004, at_most=597, records=1000) * 4 + fa.Skellam(40.0) * 2,
+        "add_remove",
+    ),
     "400 different steps": (
         sum((fa.Gaussian(1.0 + 0.01 * i).poisson(1e-4).group(2) * (10 + i) for i in range(400)), fa.Process()),
         "add_remove",

@@ -80,7 +80,7 @@ def test_both_laws_bound_any_mixture():
         mu = top * rng.random(40) ** 2 + 1e-3 * top
         weight = 0.7 * rng.dirichlet(np.ones(40))
         bracket = revealed_gaussians(weight, weight, mu, 0.0)
-        upper, lower = _Sums([(bracket.upper, 1)], True), _Sums([(bracket.lower, 1)], False)
+        upper, lower = (_Sums([(side, 1)], side is bracket.upper, None) for side in (bracket.upper, bracket.lower))
         for epsilon in (0.0, 0.1 * top, top, 3.0 * top):
             truth = float(np.sum(weight * gaussian_delta(mu, epsilon)))
             assert truth * 0.99 <= lower.delta(epsilon) <= truth * (1 + 1e-12)

@@ -53,7 +53,8 @@ def read_in_full(monkeypatch):
 
 def test_alternatives_that_are_known_to_be_smaller_are_not_read_in_full(read_in_full):
     """Of ten ways to split nine releases over two parts each one was: of 38 it took two minutes."""
-    parts = fa.Parallel(fa.PureDP(0.1) * 30, fa.PureDP(0.05) * 40 + fa.PureDP(0.0731) * 17) * 9 + fa.PureDP(0.2171) * 3
+    noise = fa.DiscreteGaussian(12.0) * 3, fa.DiscreteGaussian(11.0) * 4 + fa.PureDP(0.073) * 7
+    parts = fa.Parallel(*noise) * 9 + fa.PureDP(0.2171) * 3
     loose = fa.Parallel(fa.Exponential(0.7).poisson(0.3) * 3, fa.ApproxDP(0.4, 1e-9)) * 9 + fa.PureDP(0.2171) * 3
     for job, rung, few in ((parts, "losses", 1), (loose, "divergences", 2)):
         for ask, target in ((fa.epsilon_bounds, {"delta": 1e-6}), (fa.delta_bounds, {"epsilon": 2.0})):

@@ -46,7 +46,6 @@ def test_bounds_that_exclude_each_other_are_told_and_the_larger_one_counts(monke
     with pytest.warns(DisjointBoundsWarning):
         found = fa.epsilon_bounds(fa.Skellam(25.0) * 3, delta=1e-4)
     assert found.upper >= honest.lower
-    assert found.lower == 0.0  # either may be the wrong one
 
 
 def test_divergences_answer_where_losses_that_are_known_from_two_sides_do_not():

@@ -39,7 +39,7 @@ FA_FUNC void fa_readers_of(const fa_cap_job *job, fa_reader *out)
     if (fa_flat_is_for(job)) {
         other = fa_flat_is_first(job);
         out[!other] = FA_BY_RAYS;
-        out[other] = fa_flat_fallen(job) > 0.0 ? FA_BY_LINE : FA_NO_READER;
+        out[other] = fa_flat_fallen(job) > 0.0 || job->mu2 > 0.0 ? FA_BY_LINE : FA_NO_READER;
         return;
     }
     other = !fa_walled_first(job);
