@@ -307,9 +307,8 @@ FA_FUNC int fa_is_at_end(const fa_exact *e, int way, double log_delta, double ne
     return 1;
 }
 
-/* whether an interval of log delta is narrow; -inf on both sides is not.  And one of eps */
+/* whether an interval of log delta is narrow; -inf on both sides is not */
 FA_INLINE int fa_is_narrow(fa_interval r) { return r.upper - r.lower <= FA_NARROW; }
-FA_INLINE int fa_is_narrow_eps(fa_interval r) { return r.upper < INFINITY && r.upper - r.lower <= FA_NARROW * r.upper; }
 
 /* eps by the capped line */
 FA_INLINE int fa_capped_eps(fa_cap_work *capped, double log_delta, fa_interval *out)

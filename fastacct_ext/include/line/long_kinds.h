@@ -99,7 +99,8 @@ FA_FUNC int fa_long_lay(fa_long_kind *kind, fa_cap_block *block, double c, doubl
     for (i = 0; i < s->sum.n; i++) {
         double l = fabs(s->sum.lr[i]), weight = exp(s->sum.log_w[i] + c * s->sum.lr[i] + shift);
         s->scratch[i] = weight;
-        sum += weight * (100.0 + s->fine[i] + 4.0 * fabs(s->sum.log_w[i]) + c * (s->slip[i] + 8.0 * l) + 128.0 * h * l);
+        sum += weight * (100.0 + s->sum.n + s->fine[i] + 4.0 * fabs(s->sum.log_w[i]) + c * (s->slip[i] + 8.0 * l) +
+                         128.0 * h * l);
         by_t += weight * (s->slip[i] + 4.0 * l);
     }
     kind->place = block->kappa;
