@@ -167,6 +167,7 @@ def test_bounds_of_losses_that_are_data_hold():
         ("one end", 0.8),
         ("moments", 1e-3),
         ("a moment far along a line", 1e-3),
+        ("a line's first moment", 1e-4),
         ("its share", 0.5),
         ("beyond a long line", 1e-3),
     ):

@@ -9,9 +9,9 @@
 
 #define ROUNDED 1e-14L /* of nodes in doubles */
 
-enum { PLAIN, SECOND, TAIL, WINDOWS, ENDS, END, REAL, MOMENTS, FAR, FAR_SHARE, FAR_TAIL, KINDS };
+enum { PLAIN, SECOND, TAIL, WINDOWS, ENDS, END, REAL, MOMENTS, FAR, FIRST, FAR_SHARE, FAR_TAIL, KINDS };
 static const char *names[] = {"rule", "rule of second order", "share", "windows", "ends", "one end", "K", "moments",
-                              "a moment far along a line", "its share", "beyond a long line"};
+                              "a moment far along a line", "a line's first moment", "its share", "beyond a long line"};
 
 static void check_rule(const fa_pieces *law)
 {
@@ -133,7 +133,7 @@ static void check_moments(const fa_pieces *law)
 static void check_far(fa_cap_job *job, const fa_pieces *law)
 {
     double wr[FA_LONG_RUN], wi[FA_LONG_RUN], re[FA_LONG_RUN], im[FA_LONG_RUN],
-        range = fa_pieces_end(law, 1) - fa_pieces_end(law, 0), t;
+        range = fa_pieces_end(law, 1) - fa_pieces_end(law, 0), turns, t;
     fa_long_line line;
     fa_long_kind kind;
     int i, k, round;
@@ -145,8 +145,9 @@ static void check_far(fa_cap_job *job, const fa_pieces *law)
     fa_cap_job_add_pieces(job, law, 1.0);
     if (!fa_long_set(&line, job->blocks, &kind, 900.0 / range))
         return;
+    turns = 4.0 * (line.c * (fabs(kind.place) + kind.gap) + fabs(line.log_m)) + 128.0 * line.h * kind.gap;
     for (round = 0; round < 3; round++) {
-        k = FA_LONG_RUN * (int)uniform(0.0, 800.0 / range / line.h / FA_LONG_RUN);
+        k = round ? FA_LONG_RUN * (int)uniform(0.0, 800.0 / range / line.h / FA_LONG_RUN) : 0;
         t = k * line.h;
         for (i = 0; i < FA_LONG_RUN; i++) {
             lc w = 1.0L / (line.c + (ld)kind.slope + ((ld)t + i * (ld)line.h) * I);
@@ -158,6 +159,8 @@ static void check_far(fa_cap_job *job, const fa_pieces *law)
             lc true_one = truth(law, line.c + here * I, 0.0L, 0, 64) * expl(-(ld)line.log_m) *
                           cexpl(-here * (ld)kind.place * I);
             compare(FAR, cabsl(true_one - (re[i] + (lc)I * im[i])) - 1e-17L, FA_EPS * (kind.fixed + kind.by_t * here));
+            if (k + i == 0) /* nothing has turned */
+                compare(FIRST, cabsl(true_one - (re[0] + (lc)I * im[0])) - 1e-17L, FA_EPS * (kind.fixed - turns));
             if (i)
                 compare(FAR_SHARE, cabsl(true_one), expl((ld)fa_long_share(&kind, t + line.h)));
         }
