@@ -214,13 +214,13 @@ def _nearby(
 
 def _refuse_what_is_left(build: Callable[[float], Process], goal: _Goal, options: CurveOptions) -> None:
     """Refuse a target that what does not change with the number is above alone, at both ends of the search."""
-    left = Process()
+    fixed_part = Process()
     with suppress(TypeError, ValueError):  # said in words where it is asked again
         near, far = (dict(build(x)) for x in WIDEST)
-        left = Process((kind, min(count, far[kind])) for kind, count in near.items() if kind in far)
-    if not left or roughly("epsilon", left, goal.delta, as_relation(options["neighbors"])) <= goal.epsilon:
+        fixed_part = Process((kind, min(count, far[kind])) for kind, count in near.items() if kind in far)
+    if not fixed_part or roughly("epsilon", fixed_part, goal.delta, as_relation(options["neighbors"])) <= goal.epsilon:
         return
-    if (spent := answer("epsilon", left, goal.delta, **options)).lower > goal.epsilon:
+    if (spent := answer("epsilon", fixed_part, goal.delta, **options)).lower > goal.epsilon:
         raise ValueError(
             f"epsilon <= {goal.epsilon!r} cannot be met: epsilon stays at {float(spent.upper)!r}, {_FIXED}"
         )
@@ -263,15 +263,15 @@ def calibrated(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, aft
     refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
     batches = batches_of(run, wanted)
-    known, spent = parameters(run, wanted), _spent(history, after)
-    if not spent and "epochs" not in known:
-        ask = Ask("epsilon", target["delta"], shape_of(target | known), relation, threads, only_upper=True)
-        if (found := _by_kernel(chosen, wanted, target["epsilon"], known, batches, ask)) is not None:
-            return found
-    known |= batches.cells if batches else {}
-    shape = shape_of(target | known)
+    parameters_at, spent = parameters(run, wanted), _spent(history, after)
+    if not spent and "epochs" not in parameters_at:
+        ask = Ask("epsilon", target["delta"], shape_of(target | parameters_at), relation, threads, only_upper=True)
+        if (by_kernel := _by_kernel(chosen, wanted, target["epsilon"], parameters_at, batches, ask)) is not None:
+            return by_kernel
+    parameters_at |= batches.cells if batches else {}
+    shape = shape_of(target | parameters_at)
     values = np.empty(math.prod(shape))
-    cells = {name: np.broadcast_to(given, shape).ravel() for name, given in (target | known).items()}
+    cells = {name: np.broadcast_to(given, shape).ravel() for name, given in (target | parameters_at).items()}
 
     def work(i: int, _: int) -> int:
         at = {name: float(given[i]) for name, given in cells.items()}
@@ -300,8 +300,8 @@ def _by_kernel(
     if batches.kind != "fixed_size" or ask.relation in ("replace_one", "zero_out"):
         return None
     halved = [0.5 * cells if name == "noise_multiplier" else cells for name, cells in known.items()]
-    found = chosen.calibrate(wanted, (epsilon, *halved), ask)
-    return found if found is None or wanted != "noise_multiplier" else 2.0 * found
+    calibrated_at = chosen.calibrate(wanted, (epsilon, *halved), ask)
+    return calibrated_at if calibrated_at is None or wanted != "noise_multiplier" else 2.0 * calibrated_at
 
 
 def calibrated_on_loader(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, after: Job | None) -> Cells:
@@ -310,10 +310,10 @@ def calibrated_on_loader(wanted: Wanted, epsilon: Reals, delta: Reals | str, run
     if (live := told.live) is None:
         return calibrated(wanted, epsilon, delta, run, after)
     target = as_delta(delta, {"records": told.records}) if isinstance(delta, str) else delta
-    found = calibrated(wanted, epsilon, target, cast("Run", told.run), after)
+    parameter = calibrated(wanted, epsilon, target, cast("Run", told.run), after)
     if wanted == "noise_multiplier":
-        return found / live.share
-    return np.minimum(found * (live.length if live.is_pass else live.per), live.most)
+        return parameter / live.share
+    return np.minimum(parameter * (live.length if live.is_pass else live.per), live.most)
 
 
 def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spent: Process, options: Options) -> float:
@@ -333,17 +333,17 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
     if (obvious := _without_search(wanted, at, used)) is not None:
         return obvious
     usual, slope, nowhere = _ROUGHLY[wanted]
-    left = math.sqrt(at["epsilon"] - used) * math.sqrt(at["epsilon"] + used)
+    to_spend = math.sqrt(at["epsilon"] - used) * math.sqrt(at["epsilon"] + used)
     poisson = partial(_of_poisson, wanted, *_like_poisson(at, batches, options["neighbors"]))
-    start, ends = poisson(left) or usual, _ends(wanted, at, spent)
+    start, ends = poisson(to_spend) or usual, _ends(wanted, at, spent)
     is_like = wanted == "noise_multiplier" and not spent
     straight, slope = straightened(poisson, at["epsilon"], slope) if is_like else (float, slope)
     search, near = (ends, start, slope), None
     if _is_smooth(wanted, at, options):
         near = _by_lines(run, _Goal(at["epsilon"], at["delta"]), options["neighbors"], search, straight)
-    found = settled(lambda x: straight(level(x)), near, search, nowhere)
-    needs_none = wanted == "noise_multiplier" and found == ends[0] and level(0.0) <= 0.0
-    return 0.0 if needs_none else float(found)
+    parameter = settled(lambda x: straight(level(x)), near, search, nowhere)
+    needs_none = wanted == "noise_multiplier" and parameter == ends[0] and level(0.0) <= 0.0
+    return 0.0 if needs_none else float(parameter)
 
 
 def _released(given: dict[str, float], batches: Batches | None) -> Process:

@@ -293,10 +293,10 @@ def steps(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpa
     >>> fa.dpsgd.steps(epsilon=3.0, delta=1e-5, noise_multiplier=1.0, sample_rate=0.01)
     2666
     """
-    found = calibrated_on_loader("steps", epsilon, delta, run, after)
-    if labels_of(found):
-        return found
-    return found if found.ndim else int(found) if np.isfinite(found) else float(found)
+    step_count = calibrated_on_loader("steps", epsilon, delta, run, after)
+    if labels_of(step_count):
+        return step_count
+    return step_count if step_count.ndim else int(step_count) if np.isfinite(step_count) else float(step_count)
 
 
 def _of_numbers(
@@ -342,8 +342,8 @@ def _both(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Bou
 @labelled(outputs=("approximation",))
 def _approximated(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Cells:
     chosen = as_method(run.get("accountant"), CLT())
-    found: Cells = chosen.bounds(*_asked(quantity, target, run, only_upper=True)).upper
-    return found
+    approximation: Cells = chosen.bounds(*_asked(quantity, target, run, only_upper=True)).upper
+    return approximation
 
 
 @labelled(outputs=("order",))
@@ -376,17 +376,17 @@ def _by_series(orders: Reals, run: Run, method: RenyiMethod) -> Bounds:
     refused(run, ("history",), "method = 'series' takes one run, not {}")
     if as_relation(run.get("neighbors", "add_remove")) == "replace_one" or batches_of(run) is not None:
         raise ValueError("method = 'series' is for Poisson sampling and a record that is added, removed or zeroed out")
-    given = {"orders": as_cells("orders", orders, _WHOLE_ORDERS)} | parameters(run)
-    shape = common_shape(given)
-    order, noise, rate, steps = (np.broadcast_to(one, shape).ravel() for one in given.values())
+    cells = {"orders": as_cells("orders", orders, _WHOLE_ORDERS)} | parameters(run)
+    shape = common_shape(cells)
+    order, noise, rate, steps = (np.broadcast_to(one, shape).ravel() for one in cells.values())
     lower, upper = np.empty(order.size), np.empty(order.size)
-    other = (rate == 0.0) | (rate == 1.0) | (noise == 0.0) | (noise > 1e40) | (order * 2.0**-22 > noise)
-    for i in np.flatnonzero(~other):
+    is_closed = (rate == 0.0) | (rate == 1.0) | (noise == 0.0) | (noise > 1e40) | (order * 2.0**-22 > noise)
+    for i in np.flatnonzero(~is_closed):
         low, high = by_series(float(noise[i]), float(rate[i]), int(order[i]))
         lower[i], upper[i] = low * steps[i] * (1.0 - 2.0**-51), high * steps[i] * (1.0 + 2.0**-51)
-    if other.any():
-        closed = Process({Gaussian(noise[other]).poisson(rate[other]): cast("Count", steps[other])})
-        lower[other], upper[other], _ = renyi(closed, order[other])
+    if is_closed.any():
+        closed = Process({Gaussian(noise[is_closed]).poisson(rate[is_closed]): cast("Count", steps[is_closed])})
+        lower[is_closed], upper[is_closed], _ = renyi(closed, order[is_closed])
     tight = np.isfinite(upper) & (np.nan_to_num(upper) - np.nan_to_num(lower) <= 1e-12 * upper)
     status = np.where(tight, Status.TIGHT, np.where(upper == np.inf, Status.NOT_MET, Status.LOOSE)).astype(np.uint8)
     return Bounds(*(one.reshape(shape) for one in (lower, upper, status)))

@@ -113,13 +113,15 @@ def gdp_bounds(
 
 
 def _fit(job: Contour, cell: int, floor: float, threads: int) -> tuple[float, float, float]:
-    known: dict[float, tuple[float, float]] = {}
+    deltas_at: dict[float, tuple[float, float]] = {}
 
     def run(eps: Cells) -> tuple[Cells, Cells]:
-        new = np.array([e for e in dict.fromkeys(eps.tolist()) if e not in known])
-        found = job.read(np.full(new.size, cell), new, LOG_DELTA, BOTH, threads)
-        known.update(zip(new.tolist(), zip(found.lower.tolist(), found.upper.tolist(), strict=True), strict=True))
-        lower, upper = np.array([known[e] for e in eps.tolist()]).reshape(-1, 2).T.copy()
+        new = np.array([e for e in dict.fromkeys(eps.tolist()) if e not in deltas_at])
+        reading = job.read(np.full(new.size, cell), new, LOG_DELTA, BOTH, threads)
+        deltas_at.update(
+            zip(new.tolist(), zip(reading.lower.tolist(), reading.upper.tolist(), strict=True), strict=True)
+        )
+        lower, upper = np.array([deltas_at[e] for e in eps.tolist()]).reshape(-1, 2).T.copy()
         return lower, upper
 
     end = float(job.read(np.array([cell]), np.array([floor]), EPSILON, BOTH, threads).upper[0])
@@ -131,7 +133,7 @@ def _fit(job: Contour, cell: int, floor: float, threads: int) -> tuple[float, fl
     each = sum(done.values())
 
     def most() -> int:
-        return 0 if each * len(known) > 2e11 else 20_000
+        return 0 if each * len(deltas_at) > 2e11 else 20_000
 
     mu, mu_lower = _smallest_mu(run, end, log_floor, threads, most)
     return mu, mu_lower, _regret(run, mu, end, log_floor, threads, most)
@@ -177,12 +179,12 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
     """Upper bound of the largest (delta_mu - delta)/(1 + e^eps)."""
     if mu == 0.0 or mu == np.inf:
         return min(mu, 1.0)
-    one = np.array(mu)
-    reach = _gaussian(one, np.exp(np.array(log_floor)), 1, EPSILON)[1]
+    as_array = np.array(mu)
+    reach = _gaussian(as_array, np.exp(np.array(log_floor)), 1, EPSILON)[1]
     end = max(end, float(reach)) if reach < np.inf else end
 
     def over(a: Cells, b: Cells, _: float) -> Cells:
-        at_a, at_b = (np.exp(_gaussian(one, x, threads)[1]) * (1.0 + PAD) for x in (a, b))
+        at_a, at_b = (np.exp(_gaussian(as_array, x, threads)[1]) * (1.0 + PAD) for x in (a, b))
         job = run(b)[0]
         line = _line(job, run(2.0 * b - a)[1], b - a)
         job = np.exp(job) * (1.0 - PAD)
@@ -190,11 +192,11 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
         return np.maximum(gap / (1.0 + np.exp(a)), 0.0) * (1.0 + PAD)
 
     def at(eps: Cells, _: float) -> Cells:
-        gaussian, job = np.exp(_gaussian(one, eps, threads)[0]), np.exp(run(eps)[1])
+        gaussian, job = np.exp(_gaussian(as_array, eps, threads)[0]), np.exp(run(eps)[1])
         return np.maximum((gaussian - job) / (1.0 + np.exp(eps)), 0.0)
 
     upper, _ = _maximum(run, over, at, end, lambda best: best * 1.001 + 1e-6, most)
-    tail = float(np.exp(_gaussian(one, np.array([end]), threads)[1])[0]) / (1.0 + np.exp(min(end, 700.0)))
+    tail = float(np.exp(_gaussian(as_array, np.array([end]), threads)[1])[0]) / (1.0 + np.exp(min(end, 700.0)))
     return float(max(upper, tail * (1.0 + PAD)))
 
 
@@ -242,8 +244,8 @@ def _is_wide(run: _Function, epsilon: Cells) -> NDArray[np.bool_]:
 
 def _gaussian(mu: Cells, target: Cells, threads: int, what: _kernels.Quantity = LOG_DELTA) -> tuple[Cells, Cells]:
     """Certified bounds of log delta_mu at epsilons, or of epsilon_mu at deltas."""
-    one, shape = np.array(1.0), np.broadcast_shapes(mu.shape, target.shape)
-    kernel = partial(_kernels.exact_bounds, 1.0 / mu, one, one, target, quantity=what, directions=BOTH)
+    unit, shape = np.array(1.0), np.broadcast_shapes(mu.shape, target.shape)
+    kernel = partial(_kernels.exact_bounds, 1.0 / mu, unit, unit, target, quantity=what, directions=BOTH)
     (lower, upper, _), _ = run_kernel(kernel, shape, 3, threads)
     return lower, upper
 
@@ -261,11 +263,11 @@ def _search(holds: Callable[[float, Index], NDArray[np.bool_]], size: int) -> tu
     Those that hold at a mu are not asked again: all hold above it.  Padded for the noise multiplier 1/mu, which is
     rounded.
     """
-    (low, high), left = map(math.log, _MU_RANGE), np.arange(size)
+    (low, high), undecided = map(math.log, _MU_RANGE), np.arange(size)
     for _ in range(42):  # to 1e-11 of mu
         middle = 0.5 * (low + high)
-        open_ones = left[~holds(math.exp(middle), left)]
-        low, high, left = (middle, high, open_ones) if open_ones.size else (low, middle, left)
+        open_ones = undecided[~holds(math.exp(middle), undecided)]
+        low, high, undecided = (middle, high, open_ones) if open_ones.size else (low, middle, undecided)
     return (
         math.exp(low) * (1.0 - PAD) if low > math.log(_MU_RANGE[0]) else 0.0,
         math.exp(high) * (1.0 + PAD) if high < math.log(_MU_RANGE[1]) else math.inf,

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
-from fastacct.losses.loss import NOTHING, Apart, Atoms, Bracket, OutOfReachError, Pair
+from fastacct.losses.loss import NOTHING, Apart, Atoms, Bracket, Pair, refuse_where
 from fastacct.losses.pieces import MOST_ATOMS, NO_PANELS, Lost, Pieces, atom_rows, spacing_of
 
 
@@ -30,14 +30,12 @@ def pair_of(remove: Bracket, add: Bracket) -> Pair:
 
 def in_reach(largest: float, most: float = 1e5) -> None:
     """Refuse losses that no grid holds; divergences and pure guarantees answer then."""
-    if not largest <= most:
-        raise OutOfReachError(f"a loss of {largest:g} is too large for a grid")
+    refuse_where(not largest <= most, f"a loss of {largest:g} is too large for a grid")
 
 
 def few(count: float, what: str) -> None:
     """Refuse more atoms than are listed."""
-    if count > 1 << 19:
-        raise OutOfReachError(f"{what} gives too many losses")
+    refuse_where(count > 1 << 19, f"{what} gives too many losses")
 
 
 def atoms(

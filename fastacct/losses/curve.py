@@ -16,7 +16,7 @@ import numpy as np
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.relations import DIRECTIONS, Direction
 from fastacct.core.work import counted
-from fastacct.losses.loss import Apart, Atoms, Bracket, OutOfReachError, Pair
+from fastacct.losses.loss import Apart, Atoms, Bracket, Pair, refuse_where
 
 Deltas = Callable[[Direction, Cells], tuple[Cells, Cells]]
 """Bounds of the deltas of one direction."""
@@ -42,17 +42,17 @@ def of_deltas(deltas: Deltas, points: int = 36864, least: float = 1e-26) -> Apar
 
     Beyond where delta is the least one a loss is infinite from above, and nothing from below.
     """
-    known = {}
+    deltas_of = {}
     for direction, epsilon in _places(deltas, points, least).items():
         low, high = _falling(*deltas(direction, epsilon))
-        known[direction] = epsilon, low, high
-    start = max(high[0] for _, _, high in known.values())
-    above = [(epsilon, np.append(start, high[1:])) for epsilon, _, high in known.values()]
-    below = [_below(*one) for one in known.values()]
+        deltas_of[direction] = epsilon, low, high
+    start = max(high[0] for _, _, high in deltas_of.values())
+    above = [(epsilon, np.append(start, high[1:])) for epsilon, _, high in deltas_of.values()]
+    below = [_below(*one) for one in deltas_of.values()]
     start = min(height[0] for _, height in below)
     return Apart(
-        _pair(above, known, is_upper=True),
-        _pair([(loss, np.append(start, height[1:])) for loss, height in below], known, is_upper=False),
+        _pair(above, deltas_of, is_upper=True),
+        _pair([(loss, np.append(start, height[1:])) for loss, height in below], deltas_of, is_upper=False),
     )
 
 
@@ -60,7 +60,7 @@ def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]
     """Epsilons from 0 on, of each direction, as dense as a power of delta: samples of any rate, composed any number of
     times, look everywhere.  Fewer where deltas are not known well: there it costs much to know them little better; and
     where they would take more than seconds."""
-    found, wide, work = {}, 0.0, 0.0
+    places, wide, work = {}, 0.0, 0.0
     for direction in DIRECTIONS["add_remove"]:
         end = _first_below(deltas, direction, least)
         rough = end * np.union1d(np.geomspace(1e-6, 1.0, 48), np.linspace(0.0, 1.0, 24))
@@ -70,12 +70,12 @@ def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]
         wide = max(wide, float(np.median(high - low) / max(np.median(high), 1e-300)))
         weight = 0.12 * np.log(np.maximum(high, least)) - 3.0 * (high - low > 1e-7 * high)
         dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, weight))
-        found[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
+        places[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
     fewer = max(1.0 + 0.8 * (wide > 1e-9) + 3.0 * (wide > 1e-8), 0.5 * work * points / 1e10)
-    whole = sum(float(count[-1]) for _, count in found.values()) * fewer
+    whole = sum(float(count[-1]) for _, count in places.values()) * fewer
     return {
         direction: np.interp(np.linspace(0.0, count[-1], 32 + round(points * float(count[-1]) / whole)), count, fine)
-        for direction, (fine, count) in found.items()
+        for direction, (fine, count) in places.items()
     }
 
 
@@ -87,16 +87,15 @@ def _first_below(deltas: Deltas, direction: Direction, level: float) -> float:
         middle = (end + first) // 2
         is_below = deltas(direction, tried[middle : middle + 1])[1][0] < level
         end, first = (end, middle) if is_below else (middle, first)
-    if first == tried.size:
-        raise OutOfReachError("losses are too large for their curve")
+    refuse_where(first == tried.size, "losses are too large for their curve")
     return float(tried[first])
 
 
 def _falling(low: Cells, high: Cells) -> tuple[Cells, Cells]:
     """Bounds at rising epsilons, of which each holds for those on its side; refused where most are wide."""
     low, high = np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
-    if not np.median(high - low) <= 1e-7 * np.median(high):  # a few may be further apart
-        raise OutOfReachError("deltas are not known well enough")
+    # a few may be further apart
+    refuse_where(not np.median(high - low) <= 1e-7 * np.median(high), "deltas are not known well enough")
     return low, high
 
 
@@ -117,8 +116,7 @@ def _below(epsilon: Cells, low: Cells, high: Cells) -> tuple[Cells, Cells]:
     more = (low[1] - high[2]) / width[0] * -math.expm1(-epsilon[1])
     first = low[1] * (1.0 - 8.0 * ROUNDING) + max(0.0, more) * (1.0 - 1e-9)
     end = int(np.argmax(np.append(height <= 0.0, True)))
-    if not (first > 0.0 and end > 1):
-        raise OutOfReachError("nothing is known of the curve from below")
+    refuse_where(not (first > 0.0 and end > 1), "nothing is known of the curve from below")
     loss, height = loss[:end], np.append(height[: end - 1], 0.0)
     loss, at = np.unique(np.append(0.0, loss), return_index=True)  # next to a point both of its intervals may meet
     return loss, np.minimum.reduceat(np.append(first, height), at)
@@ -145,28 +143,29 @@ def _pair(
         half = _half(loss, height)
         more = np.cumsum(half.mass[:0:-1])[::-1] * np.exp(half.loss[:-1]) * np.expm1(np.diff(half.loss))
         # the heights that the masses have: sums of positive terms
-        made = half._replace(height=np.append(np.cumsum(more[::-1])[::-1], 0.0) + half.height[-1])
+        summed = half._replace(height=np.append(np.cumsum(more[::-1])[::-1], 0.0) + half.height[-1])
         if is_upper:
-            factor = max(factor, float(np.max(half.height[:-1] / np.maximum(made.height[:-1], 1e-300))))
+            factor = max(factor, float(np.max(half.height[:-1] / np.maximum(summed.height[:-1], 1e-300))))
         else:
             for at, most in ((epsilon, low), (loss, height)):
                 inside = at < half.loss[-1]
-                factor = min(factor, float(np.min(most[inside] / np.maximum(made.at(at[inside]), 1e-300))))
-        halves.append(made)
+                factor = min(factor, float(np.min(most[inside] / np.maximum(summed.at(at[inside]), 1e-300))))
+        halves.append(summed)
     factor *= 1.0 + (pad if is_upper else -pad)
     right, left = halves
     rare, back = factor * right.mass[1:], factor * left.mass[:0:-1]
     often, other = rare * np.exp(right.loss[1:]), back * np.exp(left.loss[:0:-1])
     infinite, never = factor * float(right.height[-1]), factor * float(left.height[-1])
-    rest = 1.0 - math.fsum([infinite, *often, *back])
-    if not rest > 1e-8:  # it has to be so much more than rounding
-        raise OutOfReachError("too little of a loss is next to 0")
+    mass_at_zero = 1.0 - math.fsum([infinite, *often, *back])
+    refuse_where(
+        not mass_at_zero > 1e-8, "too little of a loss is next to 0"
+    )  # it has to be so much more than rounding
     loss = np.concatenate([-left.loss[:0:-1], [0.0], right.loss[1:]])
-    p, q = np.concatenate([back, [rest], often]), np.concatenate([other, [rest], rare])
+    p, q = np.concatenate([back, [mass_at_zero], often]), np.concatenate([other, [mass_at_zero], rare])
     # masses are good to some units, but what is left for the loss 0: its masses under both are equal but for this
     error, off = np.zeros(loss.size), 8.0 * ROUNDING * (2.0 + np.abs(loss))
     apart = abs(float(right.height[0]) - float(left.height[0])) + pad
-    error[left.loss.size - 1], off[left.loss.size - 1] = 2.0 * apart / rest, 2.0 * apart / rest
+    error[left.loss.size - 1], off[left.loss.size - 1] = 2.0 * apart / mass_at_zero, 2.0 * apart / mass_at_zero
     sides = []
     for losses, mass, gone in ((loss, p, infinite), (-loss, q, never)):
         one, other_side = (Atoms(losses, error, mass * (1.0 + side * off), infinite=gone) for side in (1.0, -1.0))

@@ -45,6 +45,12 @@ class OutOfReachError(ValueError):
     """The numbers are too extreme for a grid of any allowed size."""
 
 
+def refuse_where(is_beyond: bool, why: str) -> None:
+    """Refuse what is out of reach."""
+    if is_beyond:
+        raise OutOfReachError(why)
+
+
 class Masses(NamedTuple):
     """Of each cell between losses: P's mass, and by how much it exceeds exp(lower end) times Q's, bounds on one side.
 

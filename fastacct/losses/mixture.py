@@ -12,7 +12,7 @@ import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
-from fastacct.losses.loss import CHUNK, LEAST_TAIL, NOTHING, Atoms, Bracket, Loss, Masses, OutOfReachError, Pair, ruled
+from fastacct.losses.loss import CHUNK, LEAST_TAIL, NOTHING, Atoms, Bracket, Loss, Masses, Pair, refuse_where, ruled
 
 Weights = dict[float, float]
 """Of the components of a mixture, by mean."""
@@ -26,8 +26,8 @@ LEAST_NOISE: Final = 1e-150
 
 def check_spread(spread: float) -> None:
     """Refuse means that are too many standard deviations apart."""
-    if not spread <= _MAX_SPREAD:
-        raise OutOfReachError(f"the means spread over {spread:g} standard deviations; allowed: at most {_MAX_SPREAD:g}")
+    allowed = f"allowed: at most {_MAX_SPREAD:g}"
+    refuse_where(not spread <= _MAX_SPREAD, f"the means spread over {spread:g} standard deviations; {allowed}")
 
 
 @lru_cache(maxsize=256)
@@ -237,8 +237,7 @@ class GaussianMixtures(Loss):
         pieces = np.maximum(np.ceil(0.501 * (high - low) / self.sigma * self._steep(low, high)), 1.0)
         if (total := pieces.sum()) == low.size:
             return low, high
-        if total > _MOST_PANELS:
-            raise OutOfReachError(f"the loss needs {total:g} panels; at most {_MOST_PANELS:g}")
+        refuse_where(total > _MOST_PANELS, f"the loss needs {total:g} panels; at most {_MOST_PANELS:g}")
         many = pieces.astype(np.intp)
         place = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
         width, start = np.repeat((high - low) / pieces, many), np.repeat(low, many)
@@ -390,8 +389,7 @@ def mixture_bracket(sigma: float, p: Weights, q: Weights, off: float = 0.0) -> B
     means, p_all, q_all, reference = common_means(p, q)
     if np.array_equal(p_all, q_all) or math.isinf(sigma):
         return NOTHING.remove
-    if sigma > 1e154:
-        raise OutOfReachError(f"the variance of noise {sigma:g} is no number")
+    refuse_where(sigma > 1e154, f"the variance of noise {sigma:g} is no number")
     # likelihood ratio order of the weights, hence of the mixtures (the normal kernel is totally positive)
     cross = p_all[None, :] * q_all[:, None]
     if (np.triu(cross.T - cross * (1.0 + 8.0 * ROUNDING), 1) > 0.0).any():  # products of samples round

@@ -257,4 +257,4 @@ def _mean_and_variance(pieces: Pieces, lost: float, is_add: bool, reach: float) 
 
 
 def _sizes(rows: Sequence[Cells]) -> NDArray[np.int32]:
-    return np.array([len(row) for row in rows], dtype=np.int32)
+    return np.array([*map(len, rows)], dtype=np.int32)

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING
-from fastacct.losses.loss import Atoms, Bracket, Loss, OutOfReachError, Pair
+from fastacct.losses.loss import Atoms, Bracket, Loss, Pair, refuse_where
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct_ext import _densities
 
@@ -26,8 +26,8 @@ _MOST_TOGETHER: Final = 1000
 
 def total_losses(parts: Sequence[tuple[Pair, int]]) -> Pair:
     """Of all releases of a job, each as often as is said."""
-    if sum(count for _, count in parts) > _MOST_TOGETHER:
-        raise OutOfReachError(f"the loss of more than {_MOST_TOGETHER} releases on one sample is not known")
+    n_releases = sum(count for _, count in parts)
+    refuse_where(n_releases > _MOST_TOGETHER, f"the loss of {n_releases} releases on one sample is not known")
     remove = _bracket([(pair.remove, count) for pair, count in parts])
     return Pair(remove, remove if all(p.is_mirrored for p, _ in parts) else _bracket([(p.add, n) for p, n in parts]))
 
@@ -40,8 +40,7 @@ def _bracket(parts: Sequence[tuple[Bracket, int]]) -> Bracket:
 def _total(parts: Sequence[tuple[Loss, int]], is_upper: bool) -> Atoms:
     ends = [(source.extent(_TAIL), count) for source, count in parts]
     width = sum(count * (high - low) for (low, high), count in ends)
-    if not 0.0 < width < math.inf:
-        raise OutOfReachError("the losses of the releases on one sample have no common lattice")
+    refuse_where(not 0.0 < width < math.inf, "the losses of the releases on one sample have no common lattice")
     spacing, sum_so_far = width / 2.0**14, None
     for source, count in parts:
         if is_upper:

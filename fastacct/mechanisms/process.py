@@ -208,7 +208,7 @@ class Process(Composed):
 
     def cell(self, index: int) -> Process:
         """One cell of the job, in plain numbers."""
-        return Process(self._at(index))
+        return Process(self._at(index)) if self._shape else self
 
     def _at(self, cell: int) -> Iterator[tuple[Mechanism, int]]:
         counts = ((mechanism, np.broadcast_to(count, self._shape).flat[cell]) for mechanism, count in self)
@@ -217,6 +217,8 @@ class Process(Composed):
     @kept_by_argument
     def alternatives(self, relation: Relation) -> list[Process]:
         """Processes of which one is run, whichever part of the data a record is in; more than a few stay one."""
+        if not self.has_alternatives:
+            return [self]
         choices = [Process()]
         for kind, n in self:
             chosen = [one.decompose(relation) for one in _sums(kind.alternatives(), n)] or [Process({kind: n})]

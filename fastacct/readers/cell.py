@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 TOLERANCE: Final = TIGHT_WIDTH
 """Relative width at which the composition of losses on a grid stops refining."""
+_SUMS_FIRST: Final = ("pure", "twice", "losses", "line", "divergences", "unsampled", "coarse")
 _Noise = tuple[Pair, "Contour"]
 """The losses of one sampled Gaussian, and its line."""
 _COARSE: Final = 1e-3
@@ -124,10 +125,8 @@ class Side:
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False) -> Found:
         """The answer; of sides that are apart the upper one alone takes about half of the time."""
-        if only_upper and isinstance(grid := self.reader, Grid):
-            ask = grid.epsilon if quantity == "epsilon" else grid.delta
-            return ask(target, only_upper=True)
-        return self.reader.epsilon(target) if quantity == "epsilon" else self.reader.delta(target)
+        ask: Callable[..., Found] = getattr(self.reader, quantity)
+        return ask(target, only_upper=True) if only_upper and isinstance(self.reader, Grid) else ask(target)
 
 
 class CellReader(Guarded):
@@ -158,7 +157,7 @@ class CellReader(Guarded):
     @cached
     def process(self) -> Process:
         """The cell as a job of plain numbers."""
-        return self._job.cell(self._index) if self._job.shape else self._job
+        return self._job.cell(self._index)
 
     @cached
     def table(self) -> Cell:
@@ -214,10 +213,9 @@ class CellReader(Guarded):
     def rungs(self, quantity: Quantity) -> tuple[str, ...]:
         """Which rungs are asked, in this order: for an epsilon of atoms alone their sums before the line."""
         rungs = self.settings.rungs
-        if quantity != "epsilon" or not {"line", "losses"} <= {*rungs} or not self._is_scattered:
-            return rungs
-        last = rungs.index("losses") + 1
-        return (*(name for name in rungs[:last] if name != "line"), "line", *rungs[last:])
+        if quantity == "epsilon" and "losses" in rungs and self._is_scattered:
+            return tuple(sorted(rungs, key=_SUMS_FIRST.index))
+        return rungs
 
     @cached
     @within_reach(False)

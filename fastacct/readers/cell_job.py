@@ -39,6 +39,8 @@ _NO_DATA: Final = cache(partial(columns, ()))
 _Columns = tuple[Cells, Cells, NDArray[np.int32], NDArray[np.int32], Cells, Cells]
 _Times = tuple[Mixture, float]
 """A mixture, and how often."""
+Losses = tuple[list[_Times], list[tuple[Pieces, float]]]
+"""Mixtures and losses that are data, how often each."""
 
 
 class CellJob(NamedTuple):
@@ -121,26 +123,26 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
 
 
 def job_of(
-    mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = (), below: Iterable[_Times] | None = None
+    mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]] = (), below: Callable[[], Losses] | None = None
 ) -> CellJob:
-    """The job of these mixtures and losses, how often each; `below`: the mixtures without what is only known to be rare
-    of them."""
+    """The job of these mixtures and losses, how often each; `below`: those without what is only known to be rare of
+    them."""
     table = _merged(mixtures, data)
     job = _laid_out(table, data)
     if any(_has_rare(pair) for pair, _ in table) or any(pieces.parts for pieces, _ in data):
         job = job._replace(near=_Near(table, data))
-    if job.near and below is not None and (less := _merged(below, data)) != table:
+    if job.near and below is not None and (less := _merged(below()[0], data)) != table:
         job = job._replace(below=_Near(less, data))
     return job
 
 
 def _laid_out(table: list[_Times], data: Sequence[tuple[Pieces, float]]) -> CellJob:
     """The job of all components; its losses that are data are on a lattice, or on none."""
-    count, noise, *_, weight, mean = given = _columns(table)
+    count, noise, *_, weight, mean = merged = _columns(table)
     spacing = 0.0 if table else spacing_of(data)
     is_alone = not data and len(table) == 1 and table[0][0].is_sampled
     return CellJob(
-        given,
+        merged,
         shift=sum(4.0 * count * pair.rounding for pair, count in table),
         alone=(noise / mean, weight, count) if is_alone else None,
         is_plain=all(pair.is_plain for pair, _ in table),
@@ -180,10 +182,10 @@ def _merged(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]]) ->
 
 def _columns(table: list[_Times]) -> _Columns:
     """Counts, noises, numbers of components of P and of Q; weights and means of all components."""
-    count, noise = (np.array(column, dtype=float) for column in ([n for _, n in table], [m.noise for m, _ in table]))
-    n_p, n_q = np.array([(len(m.p), len(m.q)) for m, _ in table], dtype=np.int32).reshape(-1, 2).T.copy()
-    weight, mean = np.concatenate([np.zeros((0, 2)), *((*m.p, *m.q) for m, _ in table)]).T.copy()
-    return count, noise, n_p, n_q, weight, mean
+    rows = [(n, mixture.noise, len(mixture.p), len(mixture.q)) for mixture, n in table]
+    count, noise, n_p, n_q = np.array(rows, dtype=np.float64).reshape(-1, 4).T.copy()
+    weight, mean = np.concatenate([np.zeros((0, 2)), *((*mixture.p, *mixture.q) for mixture, _ in table)]).T.copy()
+    return count, noise, n_p.astype(np.int32), n_q.astype(np.int32), weight, mean
 
 
 def _least_sum(data: Sequence[tuple[Pieces, float]]) -> tuple[float, float]:
@@ -256,13 +258,13 @@ def _is_large(job: CellJob) -> bool:
 def read_about(job: CellJob, delta: float, directions: Directions, near: float) -> float:
     """Epsilon, which may be `near`, by lines of which nothing is certified: no bound; inf: none says it."""
     few, _ = job.near(_digits(delta, job.steps)) if job.near else (job, 0.0)
-    out, at = Reading.empty(1), np.array([near])
+    out, start = Reading.empty(1), np.array([near])
     out.upper[0] = math.inf
     if few.columns[1].min(initial=1.0) > LEAST_NOISE and not _is_large(few):
         given, into = (*few.columns, few.data(), np.array([delta])), (out.lower, out.upper, np.empty(1), out.status)
         ask, mirrored = Quantity.ABOUT, few.is_mirrored
         _kernels.exact_job(
-            *given, *into, quantity=ask, directions=directions, mirrored=mirrored, spacing=few.spacing, near=at
+            *given, *into, quantity=ask, directions=directions, mirrored=mirrored, spacing=few.spacing, near=start
         )
     return float(out.upper[0])
 

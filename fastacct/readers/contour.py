@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,12 +20,23 @@ from fastacct.core.kept import cached, kept_by_argument
 from fastacct.core.relations import Direction, Relation
 from fastacct.core.work import kept, note
 from fastacct.losses.atoms import pieces_of
-from fastacct.losses.loss import Apart, OutOfReachError, Pair
+from fastacct.losses.loss import Apart, OutOfReachError, Pair, refuse_where
 from fastacct.losses.mixture import Mixture, mixture_of
 from fastacct.losses.pieces import Pieces
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
-from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, REMOVE, CellJob, is_one, job_of, read_about, read_run
+from fastacct.readers.cell_job import (
+    ADD,
+    BOTH,
+    CELLS_PER_TASK,
+    REMOVE,
+    CellJob,
+    Losses,
+    is_one,
+    job_of,
+    read_about,
+    read_run,
+)
 from fastacct.readers.infinite import read_whole
 from fastacct.readers.nearby import BOTTOM, EPSILON, LOG_DELTA, Reading, delta_from, status_within
 from fastacct.readers.reach import within_reach
@@ -170,8 +182,8 @@ class Contour:
     def _job(self, cell: int, *, below: bool = False) -> CellJob:
         """One cell as the kernels read it; below: with pairs from below, where there are two."""
         if (cell, below) not in self._made:
-            rest = None if self.is_apart else self._losses(cell, below=True)[0]
-            self._made[cell, below] = self._steps() or job_of(*self._losses(cell, below), rest)
+            less = partial(self._losses, cell, below or not self.is_apart)
+            self._made[cell, below] = self._steps() or job_of(*self._losses(cell, below), less)
         return self._made[cell, below]
 
     def _steps(self) -> CellJob | None:
@@ -183,7 +195,7 @@ class Contour:
         single, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
         return CellJob((count, noise, single, none, rate, np.ones(noise.size)))
 
-    def _losses(self, cell: int, below: bool) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
+    def _losses(self, cell: int, below: bool) -> Losses:
         """Mixtures and losses that are data of one cell."""
         if self._columns is not None:
             runs = [[float(column[cell]) for column in run] for run in self._columns]
@@ -250,8 +262,8 @@ def _deltas(job: Process, relation: Relation, direction: Direction, epsilon: Cel
     """Bounds of the deltas of a job in one direction, where a line knows thousands soon: of noise and few atoms."""
     line = Contour.of(job.decompose(relation), relation)
     mixtures, data = ([], []) if line.is_apart else line._losses(0, below=False)
-    if not mixtures or any(len(one.atoms) > 8 for one, _ in data):
-        raise OutOfReachError("a line takes long for a curve, or does not know it better than the losses")
+    is_long = not mixtures or any(len(one.atoms) > 8 for one, _ in data)
+    refuse_where(is_long, "a line takes long for a curve, or does not know it better than the losses")
     found = line.read_cell(0, epsilon, LOG_DELTA, way=kernel_directions(direction))[0]
     return delta_from(found.lower, found.upper)
 

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING
-from fastacct.losses.loss import PROBES, Atoms, OutOfReachError, Part, Weighted, log_moment, weighted
+from fastacct.losses.loss import PROBES, Atoms, Part, Weighted, log_moment, refuse_where, weighted
 
 
 def known_atoms(part: Part, is_upper: bool, rare: float) -> Atoms:
@@ -51,8 +51,7 @@ class FarLosses:
     def _mass(parts: Sequence[Weighted], cap: float, power: float) -> tuple[float, float]:
         """Logarithms of all mass, and of which share of it is in sums without any loss beyond the cap."""
         value, shares = _shares(parts, cap, power)
-        if max(share for _, share in shares) > 0.5:
-            raise OutOfReachError("most losses are large")
+        refuse_where(max(share for _, share in shares) > 0.5, "most losses are large")
         return value, math.fsum(n * math.log1p(-share) for n, share in shares)
 
     def _put(self, parts: Sequence[Weighted], cap: float, slope: float) -> tuple[float, float]:

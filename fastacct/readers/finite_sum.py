@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.kept import cached
 from fastacct.core.rounding import fft_size
-from fastacct.losses.loss import PROBES, Atoms, Moment, OutOfReachError, composed, log_moment, weighted
+from fastacct.losses.loss import PROBES, Atoms, Moment, composed, log_moment, refuse_where, weighted
 from fastacct.readers.far_losses import FarLosses, up_to
 from fastacct.readers.tilt import log_values
 
@@ -62,23 +62,22 @@ class FiniteSum:
         self._n_releases = sum(n for _, n in parts)
         self._weighted = [(n, *weighted(one, n)[1:]) for one, n in parts]
         self._largest = math.fsum(n * float(np.abs(one.loss).max(initial=0.0)) for one, n in parts)
-        if not all(one.loss.size for one, _ in parts):
-            raise OutOfReachError("there is no finite loss")
+        refuse_where(not all(one.loss.size for one, _ in parts), "there is no finite loss")
         width = math.sqrt(log_moment(self._weighted, tilt).variance + variance)
         self._steps = PROBES / width
         asked = [np.array([tilt, 0.0, -1.0]), tilt + self._steps, -1.0 - self._steps, tilt - self._steps]
-        known = np.array(self._log_moments(np.concatenate(asked)))
-        (self._here, *_), self._right, self._left, out = np.split(known.sum(axis=0), 3 + PROBES.size * np.arange(3))
-        self._masses = known[:, 1:3].T.tolist()
+        log_moments = np.array(self._log_moments(np.concatenate(asked)))
+        (self._here, *_), self._right, self._left, out = np.split(
+            log_moments.sum(axis=0), 3 + PROBES.size * np.arange(3)
+        )
+        self._masses = log_moments[:, 1:3].T.tolist()
         right, left = (self._right - self._here + OUT) / self._steps, (self._here - out - OUT) / self._steps
         self._period = max(float(right.min() - left.max()), least) * (1.0 + 1e-9)
-        if not self._period > 0.0:
-            raise OutOfReachError("rounding hides where the losses are")
+        refuse_where(not self._period > 0.0, "rounding hides where the losses are")
         self._spacing = 2.0 * math.pi / self._period
         self._last = math.sqrt(2.0 * _LAST / variance)
         points, self._far = self._near_points()
-        if not points * (4.0 + len(parts)) < _MOST_SUMMED:
-            raise OutOfReachError("a finite sum needs too many points")
+        refuse_where(not points * (4.0 + len(parts)) < _MOST_SUMMED, "a finite sum needs too many points")
         self._columns = 1 << math.ceil(0.5 * math.log2(points))
         self._rows = math.ceil(points / self._columns)
         self.points = self._rows * self._columns
@@ -164,16 +163,18 @@ class FiniteSum:
 
     def smooth(self, epsilon: float) -> tuple[float, float]:
         """Bounds of what finite losses add to delta beside the Gaussian."""
-        tilt, v, period, known = self._tilt, self._variance, self._period, self._transform
-        if not (exponent := known.scale - tilt * epsilon) < 700.0:  # far on the left of where this tilt tells anything
+        tilt, v, period, transform = self._tilt, self._variance, self._period, self._transform
+        if (
+            not (exponent := transform.scale - tilt * epsilon) < 700.0
+        ):  # far on the left of where this tilt tells anything
             return -math.inf, math.inf
         moved = v * (0.5 + tilt)  # the Gaussian's own turn
         rows, columns = self._phases(np.array([moved - epsilon]))
-        total = float(np.sum(np.einsum("ab,b->a", known.wave, columns[:, 0]) * rows[:, 0]).real)
-        each = 4.0 * (abs(epsilon) + moved) * known.turned + (64.0 + self._rows + self._columns) * known.size
+        total = float(np.sum(np.einsum("ab,b->a", transform.wave, columns[:, 0]) * rows[:, 0]).real)
+        each = 4.0 * (abs(epsilon) + moved) * transform.turned + (64.0 + self._rows + self._columns) * transform.size
         unit = self._spacing / math.pi * math.exp(exponent)
-        off = ROUNDING * (8.0 * (known.scales + tilt * abs(epsilon)) + 64.0)
-        error = unit * ((known.error + self._far + ROUNDING * each) * (1.0 + 1e-6) + off * abs(total))
+        off = ROUNDING * (8.0 * (transform.scales + tilt * abs(epsilon)) + 64.0)
+        error = unit * ((transform.error + self._far + ROUNDING * each) * (1.0 + 1e-6) + off * abs(total))
         # beyond the last point
         last = self._last
         most = self._here - tilt * epsilon - 0.5 * v * last**2
@@ -217,8 +218,8 @@ class FiniteSum:
         near, far = self.smooth(epsilon - h)[1], self.smooth(epsilon + h)[1]
         added = _HEIGHT * math.exp(1.5 * h + 0.125 * self._variance) * (share * near + (1.0 - share) * far - low)
         rounding = 1e-15 * (8.0 + (1.0 + self._tilt) * (1.0 + abs(epsilon))) * near
-        known = self._far_losses.bounds(epsilon)[0]
-        return max(0.0, low - max(added, 0.0) * (1.0 + 1e-12) - rounding + known)
+        beyond_cap = self._far_losses.bounds(epsilon)[0]
+        return max(0.0, low - max(added, 0.0) * (1.0 + 1e-12) - rounding + beyond_cap)
 
 
 def lost(parts: Sequence[tuple[Atoms, int]]) -> float:

@@ -61,8 +61,8 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """Bounds of a job from above, and from below what is proved of a part of it."""
     whole = part.decompose(ask.relation)
     nearly = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)  # the lower end is far below the upper one
-    known = exact(part, ask) if whole.has_alternatives else by_cells(whole, ask, nearly)
-    lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(known.lower), np.ravel(bounds.upper)))
+    from_below = exact(part, ask) if whole.has_alternatives else by_cells(whole, ask, nearly)
+    lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(from_below.lower), np.ravel(bounds.upper)))
     lower = np.maximum(lower, BOTTOM[WHAT[ask.quantity]])
     return Bounds(lower, upper, status_of_answer(ask.quantity, lower, upper))
 
@@ -76,8 +76,8 @@ def _or_alike(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """The larger of two lower ends: the other records of an epoch may contribute nothing, too."""
     if ask.only_upper or (other := others_alike(job, ask.relation)) == job:
         return bounds
-    found = _beside(other, ask, bounds)
-    return Bounds(np.maximum(found.lower, bounds.lower), bounds.upper, np.minimum(found.status, bounds.status))
+    alike = _beside(other, ask, bounds)
+    return Bounds(np.maximum(alike.lower, bounds.lower), bounds.upper, np.minimum(alike.status, bounds.status))
 
 
 def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
@@ -121,8 +121,6 @@ def _tell_apart(
 
 def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
     """The places of all targets of each cell that has some `where`, harder ones first: neighbours share a line."""
-    if not ask.shape:
-        return [np.flatnonzero(where)]
     owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
     order = np.lexsort((target, owner))
     pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1)
@@ -171,21 +169,18 @@ def contour_of(job: Process, relation: Relation, what: str) -> Contour:
     """The contour reader of a job, for answers that need all of its curve."""
     if is_exact_curve(job, relation):
         return Contour.of(job.decompose(relation), relation)
-    known = "Gaussians, their Poisson samples and mixtures, and what is made of them exactly"
+    covered = "Gaussians, their Poisson samples and mixtures, and what is made of them exactly"
     for mechanism, _ in job:
         if not is_exact_curve(mechanism * 1, relation):
             raise ValueError(
-                f"{what} covers {known}, and losses that the contour integral certifies, not {mechanism!r}"
+                f"{what} covers {covered}, and losses that the contour integral certifies, not {mechanism!r}"
             )
     raise ValueError(f"{what} needs losses whose sum the contour integral certifies, which it does not for {job!r}")
 
 
 def owners(job: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
     """Which cell of the job each cell of the answer asks, flat."""
-    if not job:
-        return np.zeros(math.prod(shape), dtype=np.intp)
-    place = np.arange(math.prod(job)).reshape(job)
-    return np.ascontiguousarray(np.broadcast_to(place, shape)).ravel()
+    return np.broadcast_to(np.arange(math.prod(job)).reshape(job), shape).ravel()
 
 
 def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
@@ -208,7 +203,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds
         at = mine[where[mine]]
         known = None if begun is None or ask.only_upper else out.take(at)
         cell = _reader(process, int(owner[at[0]]), ask.relation, settings)
-        out.put(at, climb(cell, ask.quantity, target[at], only_upper=ask.only_upper, begun=known))
+        out.put(at, climb(cell, ask.quantity, target[at], steps=[], only_upper=ask.only_upper, begun=known))
         # what is not tight is at most what a harder target of the call has
         least = np.minimum.accumulate(out.upper[mine])
         beaten = (least < out.upper[mine]) & (out.status[mine] != Status.TIGHT)
@@ -238,7 +233,7 @@ def explained(job: Process, ask: Ask, settings: Settings) -> list[Step]:
 
 def _trace(job: Process, ask: Ask, settings: Settings, steps: list[Step]) -> None:
     cell = _reader(job, 0, ask.relation, settings)
-    climb(cell, ask.quantity, ask.target.reshape(1), only_upper=ask.only_upper, trace=steps)
+    climb(cell, ask.quantity, ask.target.reshape(1), steps=steps, only_upper=ask.only_upper)
 
 
 def _reader(process: Process, index: int, relation: Relation, settings: Settings) -> CellReader:
@@ -271,9 +266,9 @@ def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
 @within_reach(math.inf)
 def roughly(quantity: Literal["epsilon", "delta"], job: Process, target: float, relation: Relation) -> float:
     """Epsilon or delta of a job of plain numbers at most, by grids that take little time; inf where none tells."""
-    whole, most = job.decompose(relation), -math.inf
-    for one in whole.alternatives(relation) if whole.has_alternatives else [whole]:
-        cell = _reader(one, 0, relation, EXACTLY)
+    most = -math.inf
+    for alternative in job.decompose(relation).alternatives(relation):
+        cell = _reader(alternative, 0, relation, EXACTLY)
         with cell.lock:
             most = max(most, cell.roughly(quantity, target))
     return most
@@ -283,9 +278,8 @@ def roughly(quantity: Literal["epsilon", "delta"], job: Process, target: float, 
 def about(job: Process, delta: float, relation: Relation, near: float) -> float:
     """Epsilon of a job of plain numbers by lines of which nothing is certified, about `near`: no bound; inf where none
     says it."""
-    whole = job.decompose(relation)
-    ones = whole.alternatives(relation) if whole.has_alternatives else [whole]
-    return max(Contour.of(one, relation).about(delta, near) for one in ones)
+    alternatives = job.decompose(relation).alternatives(relation)
+    return max(Contour.of(alternative, relation).about(delta, near) for alternative in alternatives)
 
 
 @within_reach(math.inf)

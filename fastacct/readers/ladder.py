@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, meet
 from fastacct.core.inputs import Cells, Codes
-from fastacct.losses.loss import OutOfReachError
+from fastacct.losses.loss import OutOfReachError, refuse_where
 from fastacct.readers.asked import Quantity
 from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, LOG_DELTA, TOP, Reading, delta_from, status_within
 
@@ -120,8 +120,7 @@ def _line(cell: CellReader, question: Question) -> Said:
 @_each
 def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Basic composition of pure guarantees: delta is at most 1 - exp(epsilon - largest), and 0 from there on."""
-    if cell.largest == math.inf:
-        raise OutOfReachError("no finite epsilon is known at delta = 0")
+    refuse_where(cell.largest == math.inf, "no finite epsilon is known at delta = 0")
     if one.quantity != "epsilon":
         return -math.inf, log_below(cell.largest, one.target), "pure guarantee"
     is_known = one.target == 0.0 and "losses" in cell.settings.rungs and not cell.is_bound
@@ -131,18 +130,18 @@ def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """The line of the job without its samples, which is never more private."""
-    if one.upper < TOP[one.what] and not cell.is_gaussian:
-        raise OutOfReachError("it is asked for Gaussian noise alone, or where nothing else answers")
-    if (whole := cell.process.unsampled()) == cell.process:
-        raise OutOfReachError("nothing is sampled")
-    return BOTTOM[one.what], cell.by_line(whole, cell.relation, one.what, one.target), "the job without subsampling"
+    is_answered = one.upper < TOP[one.what] and not cell.is_gaussian
+    refuse_where(is_answered, "it is asked for Gaussian noise alone, or where nothing else answers")
+    unsampled = cell.process.unsampled()
+    refuse_where(unsampled == cell.process, "nothing is sampled")
+    return BOTTOM[one.what], cell.by_line(unsampled, cell.relation, one.what, one.target), "the job without subsampling"
 
 
 @_each
 def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """A record that is replaced is removed, and another one added: delta(2 e) <= (1 + exp(e)) delta'(e)."""
-    if not cell.process.is_gaussian or cell.relation != "replace_one":
-        raise OutOfReachError("it is asked for Gaussian noise alone, under replace_one")
+    is_other = not cell.process.is_gaussian or cell.relation != "replace_one"
+    refuse_where(is_other, "it is asked for Gaussian noise alone, under replace_one")
     read = partial(cell.by_line, cell.process, "add_remove", one.what)
     half = read(0.5 * one.target)
     if one.quantity == "log_delta":
@@ -159,11 +158,11 @@ def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
 @_each
 def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
     """Sums of losses, listed or on a grid: the larger direction."""
-    if cell.has_sums and (cell.relation != "replace_one" or len(cell.table) > 8 or one.upper < -575.0):
-        raise OutOfReachError("of Gaussian noise the contour says more, or sooner")
+    is_known = cell.has_sums and (cell.relation != "replace_one" or len(cell.table) > 8 or one.upper < -575.0)
+    refuse_where(is_known, "of Gaussian noise the contour says more, or sooner")
     if one.quantity == "epsilon":
-        if cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf:
-            raise OutOfReachError("at delta = 0 a grid says less than the pure guarantee")
+        is_least = cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf
+        refuse_where(is_least, "at delta = 0 a grid says less than the pure guarantee")
         return cell.larger("epsilon", one.target, only_upper=one.only_upper)
     lower, upper, name = cell.larger("delta", one.target, only_upper=one.only_upper)
     if (before := cell.largest * (1.0 - 1e-6)) < math.inf:  # nearer to the largest loss grids say less
@@ -220,24 +219,23 @@ def climb(
     quantity: Quantity,
     target: Cells,
     *,
+    steps: list[Step],
     only_upper: bool = False,
     begun: Reading | None = None,
-    trace: list[Step] | None = None,
 ) -> Reading:
-    """Bounds at some targets, rung by rung.
+    """Bounds at some targets, rung by rung; `steps` takes the rungs of one target.
 
-    `begun` is what the line says, where it has been asked for all cells at once; `trace` takes the rungs of one target.
+    `begun` is what the line says, the first rung, where it has been asked for all cells at once.
     """
     out = begun or Reading.nothing(target, WHAT[quantity])
-    steps = [] if trace is None else trace
     is_open = out.status != Status.TIGHT
-    for name in cell.rungs(quantity):
+    for name in cell.rungs(quantity)[begun is not None :]:
         nothing_yet = out.upper >= TOP[WHAT[quantity]]
         is_open &= out.lower < TOP[WHAT[quantity]]  # infinite ones are final
         if not is_open.any():
             break
         at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out)))
-        if not at.size or (begun and name == "line"):
+        if not at.size:
             continue
         before = out.upper[at]
         try:

@@ -54,11 +54,11 @@ def supporting_lines(
     owner, rates = owners(process.shape, fpr.shape), fpr.ravel()
     for cell in np.unique(owner[np.broadcast_to(where, owner.shape)]):
         mine = np.flatnonzero((owner == cell) & where & (rates < 1.0))
-        deltas = _Deltas(process.cell(int(cell)) if process.shape else process, relation)
+        deltas = _Deltas(process.cell(int(cell)), relation)
         tpr[mine] = [_largest(deltas, x) for x in rates[mine].tolist()]
     tpr = np.minimum(1.0, np.maximum(tpr * (1.0 + 1e-14) + 1e-300, rates)).reshape(fpr.shape)
-    status = np.where(tpr >= 1.0, Status.NOT_MET, Status.LOOSE).astype(np.uint8)
-    status = np.where(fpr == 1.0, Status.TIGHT, status).astype(np.uint8)
+    codes = [Status.TIGHT, Status.NOT_MET]
+    status = np.select([fpr == 1.0, tpr >= 1.0], codes, Status.LOOSE).astype(np.uint8)
     if positives:
         return Bounds(np.minimum(fpr, tpr), tpr, status)
     lower = np.maximum((1.0 - tpr) * (1.0 - 4e-16) - 1e-16, 0.0)
@@ -91,7 +91,7 @@ class _Deltas:
 
     def _by_line(self, epsilons: tuple[float, ...]) -> tuple[list[float], bool]:
         with suppress(OutOfReachError):
-            if not any(kind.alternatives() for kind, _ in self._whole):
+            if not self._whole.has_alternatives:
                 line = Contour.of(self._whole, self._relation)
                 reading, is_all = line.read_cell(0, np.array(epsilons), DELTA, only_upper=True)
                 return reading.upper.tolist(), bool(is_all.all())
@@ -199,10 +199,10 @@ class _Search:
         """Whether some epsilon says something, after a Fibonacci search: on the side of the rate, or on the other."""
         for is_steep in (self.fpr < 0.5, self.fpr >= 0.5):
             self.is_steep, first = is_steep, 0
-            for one, other in itertools.pairwise((21, 13, 8, 5, 3, 2, 1)):
+            for step, other in itertools.pairwise((21, 13, 8, 5, 3, 2, 1)):
                 if self.left <= 0.0:
                     break
-                if self.odds(_PLACES[first + other]) >= self.odds(_PLACES[first + one]):
+                if self.odds(_PLACES[first + other]) >= self.odds(_PLACES[first + step]):
                     first += other
             if self.says_something:
                 return True

@@ -16,11 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.kept import cached
-from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Atoms, Part, lost_in_all
+from fastacct.readers.sides import OneSided, TwoSided
 
 Beside = Callable[[Cells, float], tuple[Cells, Cells]]
 """Bounds of the deltas of other releases, in one direction at epsilons of either sign; below a number all are one."""
@@ -29,13 +28,8 @@ _SMALLEST: Final = math.log(TINY)
 """Log of a mass that is too small to matter, yet a normal number."""
 
 
-class Listed:
+class Listed(TwoSided):
     """Delta and epsilon of one direction."""
-
-    def __init__(
-        self, lower: Sequence[tuple[Atoms, int]], upper: Sequence[tuple[Atoms, int]], beside: Beside | None
-    ) -> None:
-        self._lower, self._upper = _Sums(lower, False, beside), _Sums(upper, True, beside)
 
     @classmethod
     def of(cls, parts: Iterable[Part], beside: Beside | None = None) -> Listed | None:
@@ -50,32 +44,24 @@ class Listed:
                 return None
             used.append(((lower, count), (upper, count)))
         below, above = zip(*used, strict=True) if used else ([], [])
-        return cls(below, above, beside)
-
-    def delta(self, epsilon: float) -> Found:
-        """Bounds of delta."""
-        return judged(self._lower.delta(epsilon), self._upper.delta(epsilon), 1.0)
-
-    def epsilon(self, delta: float) -> Found:
-        """Bounds of the smallest epsilon >= 0 with this delta."""
-        return judged(self._lower.epsilon(delta), self._upper.epsilon(delta), math.inf)
+        return cls(_Sums(below, False, beside), _Sums(above, True, beside))
 
 
-class _Sums:
+class _Sums(OneSided):
     """All sums of one measure, in decreasing order."""
 
     def __init__(self, parts: Sequence[tuple[Atoms, int]], is_upper: bool, beside: Beside | None) -> None:
-        self._is_upper, self._beside = is_upper, beside
+        self.is_upper, self._beside = is_upper, beside
         side, used = 1.0 if is_upper else -1.0, [(atoms, count) for atoms, count in parts if count]
         loss, log_mass, size, depth, terms = _summed(used, side)
         # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
         relative = ROUNDING * (16.0 + 8.0 * depth)
         if [count for _, count in used] == [1]:
-            self._infinite = used[0][0].infinite
+            self.infinite = used[0][0].infinite
         else:
             lost = lost_in_all((n, math.fsum(atoms.mass[atoms.mass > 0.0]), atoms.infinite) for atoms, n in used)
             quantum = 0.0 if is_upper else 2e-323
-            self._infinite = min(1.0, max(0.0, lost * (1.0 + side * relative) - quantum))
+            self.infinite = min(1.0, max(0.0, lost * (1.0 + side * relative) - quantum))
         if is_upper:
             log_mass = np.maximum(log_mass, _SMALLEST)
         else:
@@ -91,27 +77,15 @@ class _Sums:
         not matter."""
         above = int(np.searchsorted(-self._loss, -epsilon, side="left"))
         gain = -np.expm1(np.minimum(epsilon - self._loss[:above], 0.0))
-        total = float((self._mass[:above] * gain).sum()) + self._infinite
+        total = float((self._mass[:above] * gain).sum()) + self.infinite
         if self._beside:
             away, above = epsilon - self._loss, self._loss.size
-            away += (-ROUNDING if self._is_upper else ROUNDING) * (abs(epsilon) + np.abs(self._loss))
-            gain = self._beside(away, 1e-14 * max(total, least))[self._is_upper]
-            total = float((self._mass * gain).sum()) + self._infinite
+            away += (-ROUNDING if self.is_upper else ROUNDING) * (abs(epsilon) + np.abs(self._loss))
+            gain = self._beside(away, 1e-14 * max(total, least))[self.is_upper]
+            total = float((self._mass * gain).sum()) + self.infinite
         quantum = 5e-324 * (4.0 + above) * (above > 0)  # below 1e-307 products have no relative accuracy
-        found = total * (self._pad if above else 1.0) + (quantum if self._is_upper else -quantum)
-        return min(max(found, 0.0), 1.0)
-
-    def epsilon(self, delta: float) -> float:
-        """Bound of the smallest epsilon >= 0 with this delta, on the side of the measure."""
-        if self.delta(0.0, delta) <= delta:
-            return 0.0
-        if self._infinite > delta:
-            return math.inf
-        top = self._end(delta)
-        if delta <= self._infinite:
-            return top
-        near = math.nan if self._beside else self._near(delta)
-        return crossing(lambda epsilon: (self.delta(epsilon, delta),) * 2, delta, top, near)[self._is_upper]
+        value = total * (self._pad if above else 1.0) + (quantum if self.is_upper else -quantum)
+        return min(max(value, 0.0), 1.0)
 
     @cached
     def _of_both(self) -> tuple[Cells, Cells]:
@@ -120,25 +94,27 @@ class _Sums:
         mass, loss = self._mass[:last], self._loss[:last]
         return np.cumsum(mass), np.cumsum(mass * np.exp(-loss))
 
-    def _near(self, delta: float) -> float:
+    def near(self, delta: float) -> float:
         """About where delta is that small, if that is seen at once: between two losses it is linear in exp(epsilon)."""
+        if self._beside:
+            return math.nan
         p, q = self._of_both
         with np.errstate(all="ignore"):
-            below = p - np.exp(self._loss[: p.size]) * q + self._infinite >= delta
+            below = p - np.exp(self._loss[: p.size]) * q + self.infinite >= delta
             at = int(np.argmax(np.append(below, True))) - 1
-            found = float(np.log((p[at] + self._infinite - delta) / q[at])) if at >= 0 else math.nan
+            place = float(np.log((p[at] + self.infinite - delta) / q[at])) if at >= 0 else math.nan
             for _ in range(2):
-                if not 0.0 < found < 700.0:
+                if not 0.0 < place < 700.0:
                     return math.nan
-                found += float((self.delta(found) - delta) / (math.exp(found) * q[at]))
-        return found
+                place += float((self.delta(place) - delta) / (math.exp(place) * q[at]))
+        return place
 
-    def _end(self, delta: float) -> float:
+    def end(self, delta: float) -> float:
         """The largest loss, or beside others, where delta is at most that."""
-        top = max(float(self._loss[0]), 0.0) if self._loss.size else 0.0
-        if self._beside and self._is_upper and delta <= self._infinite:
-            return math.inf
-        while self._beside and delta > self._infinite and self.delta(top, delta) > delta:
+        top = float(self._loss.max(initial=0.0))
+        if self._beside and delta <= self.infinite:
+            return math.inf if self.is_upper else top
+        while self._beside and self.delta(top, delta) > delta:
             top = 2.0 * top + 1.0
         return top
 
@@ -164,19 +140,19 @@ def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
     """Sums of `count` of the losses, and the logarithms of their masses."""
     if count == 1:
         return loss, log_mass
-    log_factorial, whole = _log_factorials(count), list[tuple[Cells, Cells]]()
-    rest, total, weight = np.array([count]), np.zeros(1), np.zeros(1)
+    log_factorial, finished = _log_factorials(count), list[tuple[Cells, Cells]]()
+    undealt, total, weight = np.array([count]), np.zeros(1), np.zeros(1)
     for one, log_one in zip(loss[:-1].tolist(), log_mass[:-1].tolist(), strict=True):
-        sizes = rest + 1
+        sizes = undealt + 1
         times = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        left = np.repeat(rest, sizes)
+        left = np.repeat(undealt, sizes)
         coefficient = log_factorial[left] - log_factorial[times] - log_factorial[left - times]
         total, weight = np.repeat(total, sizes) + times * one, np.repeat(weight, sizes) + times * log_one + coefficient
-        is_whole, rest = left == times, left - times
-        whole.append((total[is_whole], weight[is_whole]))
-        rest, total, weight = (column[~is_whole] for column in (rest, total, weight))
-    whole.append((total + rest * float(loss[-1]), weight + rest * float(log_mass[-1])))
-    sums, logs = zip(*whole, strict=True)
+        is_whole, undealt = left == times, left - times
+        finished.append((total[is_whole], weight[is_whole]))
+        undealt, total, weight = (column[~is_whole] for column in (undealt, total, weight))
+    finished.append((total + undealt * float(loss[-1]), weight + undealt * float(log_mass[-1])))
+    sums, logs = zip(*finished, strict=True)
     return np.concatenate(sums), np.concatenate(logs)
 
 

@@ -33,17 +33,16 @@ def divergences(
     owner, ends = owners(job.shape, shape).reshape(shape), (orders == 1.0) | (orders == np.inf)
     read = job if job.sampled(relation) else job.decompose(relation)  # runs as the numbers they are
     bounds = _between(read, np.where(ends, 2.0, orders), shape, relation, threads, only_upper)
-    direct = job.decompose(relation) if ends.any() or relation == "add" else read
     largest = partial(_largest, only_upper=only_upper)
     if ends.any():
         columns = tuple(np.array(column) for column in bounds)  # the kernel's may not be written
         for order, of_cells in ((1.0, _at_one), (np.inf, largest)):
             if (mine := np.broadcast_to(orders == order, shape)).any():
-                for column, values in zip(columns, of_cells(direct, relation, threads), strict=True):
+                for column, values in zip(columns, of_cells(job.decompose(relation), relation, threads), strict=True):
                     column[mine] = np.ravel(values)[owner[mine]]
         # divergences increase with the order
         bounds = Bounds(np.maximum(columns[0], np.where(orders == np.inf, bounds.lower, 0.0)), *columns[1:])
-    if relation == "add" and direct.is_gaussian:  # no divergence is above the largest loss
+    if relation == "add" and (direct := job.decompose(relation)).is_gaussian:  # no divergence is above the largest loss
         upper = np.minimum(bounds.upper, np.ravel(largest(direct, relation, threads).upper)[owner])
         lower = np.minimum(bounds.lower, upper)
         bounds = Bounds(lower, upper, np.where(upper < bounds.upper, status_of(lower, upper), bounds.status))
@@ -104,10 +103,10 @@ def _of_losses(cell: Cell, orders: Cells, relation: Relation, only_upper: bool) 
     upper = np.minimum(cell_divergence(cell, orders, relation, delta_of), cell_pure_epsilon(cell, relation))
     if only_upper:
         return Bounds(np.zeros(upper.shape), upper, np.where(upper < np.inf, Status.LOOSE, Status.NOT_MET))
-    known = divergence_bounds(cell, orders, relation)
-    if known is None:
+    both_bounds = divergence_bounds(cell, orders, relation)
+    if both_bounds is None:
         raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {Process(cell)!r} is not; use rdp")
-    lower, upper = meet(known[0], upper)
+    lower, upper = meet(both_bounds[0], upper)
     lower = np.maximum(lower, 0.0)
     return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), Status.NOT_MET))
 

@@ -10,7 +10,8 @@ All three are integrals of exp(-s^2 t^2/2) times what is bounded (proof and ledg
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from fastacct.core.kept import kept_by_argument
 from fastacct.core.search import boundary, excess
 from fastacct.core.work import note
 from fastacct.losses.atoms import are_many
-from fastacct.losses.loss import Atoms, OutOfReachError, Part
+from fastacct.losses.loss import Atoms, OutOfReachError, Part, refuse_where
 from fastacct.readers.far_losses import known_atoms
 from fastacct.readers.finite_sum import OUT, FiniteSum, lost
 from fastacct.readers.tilt import Choice, Tilts, in_groups
@@ -40,6 +41,11 @@ class _Lower(NamedTuple):
     def below(self, epsilon: float) -> float:
         """At most delta."""
         return self.factor * self.sum.below(epsilon + self.moved) + self.lost * (1.0 - 1e-14)
+
+
+_Attempt = tuple[list[float], float, Callable[[], tuple[float, float, float]]]
+"""Bounds by sums, from below (of two distributions also by the atoms from above) and from above; what says those of
+delta beside the Gaussian, and how wide they may be, relative to it."""
 
 
 class _Losses:
@@ -80,7 +86,7 @@ class Smoothed:
     def is_possible(parts: Sequence[Part], grid: Grid) -> bool:
         """Whether all losses are atoms that a grid would round, or thousands."""
         atoms = [one.as_atoms() for part in parts for one in (part.upper, part.lower)]
-        sizes = [0 if one is None else one.loss.size for one in atoms]
+        sizes = [int((one.mass > 0.0).sum()) if one else 0 for one in atoms]
         return min(sizes) > 0 and (grid.shared[1] > 0 or are_many(max(sizes)))
 
     def roughly(self, delta: float) -> float:
@@ -89,9 +95,8 @@ class Smoothed:
         try:
             place = self._first(losses, delta)[1]
             upper = self._sum(losses, 1, losses.tilts[1].chosen(place, delta), 3e3)
-            slope = -upper.steepness(place, delta) * place
-            return boundary(lambda at: excess(upper.above(at), delta), None, "epsilon", start=place, slope=slope)
-        except ValueError:
+            return _falls_to(upper.above, delta, place, upper.steepness(place, delta) * place)
+        except OutOfReachError:
             return math.inf
 
     def _rarely(self, delta: float) -> _Losses:
@@ -100,58 +105,76 @@ class Smoothed:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
-        ease = 2.0 if self._is_apart else 1.0  # two distributions are apart anyway
-        best, known, losses = None, Found(0.0, 1.0, Status.LOOSE), self._losses(0.0)
-        try:
-            for _ in range(3):
-                lower, upper, alone = self._sums(losses, epsilon, known.upper, ease)
-                found = judged(lower.below(epsilon), upper.above(epsilon), 1.0)
-                own = judged(alone.below(epsilon), found.upper, 1.0) if self._is_apart else found
-                known = _both(known, found, 1.0)
-                if self._is_enough(own, found):
-                    return known
-                best = self._of_two(own, known)
-                ease *= self._less(own, *upper.both(epsilon), self._tolerance)
-        except ValueError:  # this needs too many points, or there is no such loss
-            pass
-        return best or _both(known, self._grid.delta(epsilon), 1.0)
+        losses = self._losses(0.0)
+
+        def attempt(ease: float, near: float) -> _Attempt:
+            lowers, upper = self._sums(losses, epsilon, max(near, 1e-300), ease)
+            lows = [lower.below(epsilon) for lower in lowers]
+            return lows, upper.above(epsilon), lambda: (*upper.both(epsilon), self._tolerance)
+
+        # two distributions are apart anyway
+        return self._narrowed(attempt, 1.0 + self._is_apart, 1.0, 1.0, lambda: self._grid.delta(epsilon))
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
-        best, known, losses = None, Found(0.0, math.inf, Status.LOOSE), self._rarely(delta)
+        losses = self._rarely(delta)
         try:
             if at_once := self._at_once(losses, delta):
                 return at_once
             tilt, place = self._first(losses, delta)
-            ease = 1.3 * max(tilt * place, 1e-3)
+        except OutOfReachError:
+            return self._grid.epsilon(delta)
+
+        def attempt(ease: float, near: float) -> _Attempt:
+            lowers, upper = self._sums(losses, near, delta, ease)
+            steep = upper.steepness(near, delta)
+            high = _falls_to(upper.above, delta, near, steep * near)
+            lows = [_falls_to(lower.below, delta, high, steep * near, -1.0) for lower in lowers]
+            return lows, high, lambda: (*upper.both(high), self._tolerance * upper.steepness(high, delta) * high)
+
+        ease = 1.3 * max(tilt * place, 1e-3)
+        return self._narrowed(attempt, ease, place, math.inf, lambda: self._grid.epsilon(delta))
+
+    def _narrowed(
+        self,
+        attempt: Callable[[float, float], _Attempt],
+        ease: float,
+        near: float,
+        worst: float,
+        by_grid: Callable[[], Found],
+    ) -> Found:
+        """What attempts say together, each with a smaller Gaussian and next to where the last one came; where they say
+        little a grid, too."""
+        best, so_far = None, Found(0.0, worst, Status.LOOSE)
+        try:
             for _ in range(3):
-                lower, upper, alone = self._sums(losses, place, delta, ease)
-                slope = -upper.steepness(place, delta) * place
-                high = boundary(lambda at: excess(upper.above(at), delta), None, "epsilon", start=place, slope=slope)  # noqa: B023
-                low, *own_low = (
-                    boundary(lambda at: -excess(one.below(at), delta), None, "epsilon", start=high, slope=-slope)  # noqa: B023
-                    for one in ((lower, alone) if self._is_apart else (lower,))
-                )
-                found = judged(low, high, math.inf)
-                own = judged(own_low[0], high, math.inf) if own_low else found
-                known = _both(known, found, math.inf)
+                lows, near, beside = attempt(ease, near)
+                found, own = judged(lows[0], near, worst), judged(lows[-1], near, worst)
+                so_far = _both(so_far, found, worst)
                 if self._is_enough(own, found):
-                    return known
-                best = self._of_two(own, known)
-                ease *= self._less(own, *upper.both(high), self._tolerance * upper.steepness(high, delta) * high)
-                place = high
-        except ValueError:  # this needs too many points, or epsilon is next to 0
+                    return so_far
+                best = self._of_two(own, so_far)
+                ease *= self._less(own, *beside())
+        except OutOfReachError:  # this needs too many points, or there is no such loss
             pass
-        return best or _both(known, self._grid.epsilon(delta), math.inf)
+        return best or _both(so_far, by_grid(), worst)
 
     def _at_once(self, losses: _Losses, delta: float) -> Found | None:
         """Epsilon where infinite losses have more mass, or delta at 0 is that small: of two distributions, where few of
         the atoms say so, too."""
         if losses.lost[0] * (1.0 - 1e-12) > delta:
             return judged(math.inf, math.inf, math.inf)
+        self._of_finite(losses, delta)
         is_near = self._is_apart and self._rough(losses, 0.0, delta).above(0.0) < delta
         is_zero = is_near and self._sums(losses, 0.0, delta, 1.0)[1].above(0.0) <= delta
         return Found(0.0, 0.0, Status.TIGHT) if is_zero else None
+
+    @staticmethod
+    def _of_finite(losses: _Losses, delta: float) -> float:
+        """What finite losses may add up to, where delta is met."""
+        less = delta - losses.lost[1]
+        refuse_where(not less > 1e-300, "no finite loss decides")
+        return less
 
     @staticmethod
     def _rough(losses: _Losses, place: float, delta: float) -> FiniteSum:
@@ -162,12 +185,10 @@ class Smoothed:
 
     def _first(self, losses: _Losses, delta: float) -> tuple[float, float]:
         """A tilt and a place near epsilon; of two distributions to about a hundredth, by few of the atoms."""
-        if not (rest := delta - losses.lost[1]) > 1e-300:
-            raise OutOfReachError("no finite loss decides")
-        tilt, place = losses.tilts[1].first(rest)
+        tilt, place = losses.tilts[1].first(self._of_finite(losses, delta))
         for _ in range(3 * self._is_apart):
-            one, last = self._rough(losses, place, delta), place
-            place = boundary(lambda at: excess(one.above(at), delta), None, "epsilon", start=place, slope=-place)  # noqa: B023
+            rough, last = self._rough(losses, place, delta), place
+            place = _falls_to(rough.above, delta, place, place)
             tilt = 0.25 * losses.tilts[1].chosen(place, delta).saddle
             if abs(place - last) <= 0.1 * last:
                 break
@@ -186,21 +207,20 @@ class Smoothed:
         """How much smaller the Gaussian's variance has to be: an interval has its width, if it is not that of rounding,
         delta being from `low` to `high` beside the Gaussian, which may be `most` of itself."""
         ratio = self._tolerance * found.upper / (found.upper - found.lower)
-        if not ratio > 1e-4 or high - low > 0.5 * most * high:
-            raise OutOfReachError("the finite sum says little")
+        refuse_where(not ratio > 1e-4 or high - low > 0.5 * most * high, "the finite sum says little")
         return 0.5 * ratio
 
-    def _sums(self, losses: _Losses, place: float, delta: float, ease: float) -> tuple[_Lower, FiniteSum, _Lower]:
-        """From below and from above, with so small a Gaussian that log delta is `ease` times the tolerance wide, and
-        from below by the atoms from above.  One sum does where both sides hardly differ; of two distributions, which
-        may have tails of their own, each has its own tilt."""
+    def _sums(self, losses: _Losses, place: float, delta: float, ease: float) -> tuple[list[_Lower], FiniteSum]:
+        """From below and from above, with so small a Gaussian that log delta is `ease` times the tolerance wide; of two
+        distributions also from below by the atoms from above.  One sum does where both sides hardly differ; of two
+        distributions, which may have tails of their own, each has its own tilt."""
         choice, (less, moved) = losses.tilts[1].chosen(place, delta), losses.apart
         upper = self._sum(losses, 1, choice, ease)
-        alone = _Lower(upper, losses.lost[1])
+        alone = [_Lower(upper, losses.lost[1])] * self._is_apart
         if less + max(choice.saddle, choice.tilt) * moved < 0.1 * self._tolerance * min(ease, 1.0):
-            return _Lower(upper, losses.lost[0], moved, math.exp(-less) * (1.0 - 1e-15)), upper, alone
+            return [_Lower(upper, losses.lost[0], moved, math.exp(-less) * (1.0 - 1e-15)), *alone], upper
         lower = self._sum(losses, 0, losses.tilts[0].chosen(place, delta), ease)
-        return _Lower(lower, losses.lost[0]), upper, alone
+        return [_Lower(lower, losses.lost[0]), *alone], upper
 
     def _sum(self, losses: _Losses, number: int, choice: Choice, ease: float) -> FiniteSum:
         steep = max(choice.saddle, choice.tilt)
@@ -214,6 +234,15 @@ class Smoothed:
             kept[key] = made
         note({(losses, *key): 50.0 * (4.0 + len(side)) * kept[key].points})
         return kept[key]
+
+
+def _falls_to(bound: Callable[[float], float], delta: float, start: float, slope: float, side: float = 1.0) -> float:
+    """Where a bound of delta falls to a delta: the first epsilon at which one from above (side 1) is at most that, the
+    last one at which one from below (-1) is at least that."""
+    search = partial(boundary, start=start, slope=-side * slope, nowhere=math.nan)
+    place = search(lambda epsilon: side * excess(bound(epsilon), delta), None, "epsilon")
+    refuse_where(math.isnan(place), "no epsilon has that delta")
+    return place
 
 
 def _both(one: Found, other: Found, top: float) -> Found:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached, kept_by_argument
-from fastacct.losses.loss import PROBES, Atoms, OutOfReachError, Weighted, log_moment
+from fastacct.losses.loss import PROBES, Atoms, Weighted, log_moment, refuse_where
 
 
 class Choice(NamedTuple):
@@ -62,12 +62,12 @@ class Tilts:
         bounds = self._moments(limit)[1] - self._tilts * place
         low = float(bounds.min())
         log_delta, releases = min(math.log(delta), low - 3.0), math.log(sum(n for n, _, _ in self.parts))
-        found = []
+        candidates = []
         for i in np.flatnonzero(bounds - low < 8.0).tolist():
             far = (2.0 + releases - log_delta) / float(self._tilts[i])
             rounded = max(float(bounds[i]) - log_delta + releases - 13.0, 0.0)
-            found.append((math.log(max(self._period((limit, i)), far)) + rounded, -i, far))
-        _, index, far = min(found)
+            candidates.append((math.log(max(self._period((limit, i)), far)) + rounded, -i, far))
+        _, index, far = min(candidates)
         saddle = float(self._tilts[bounds.argmin()])
         return Choice(self._powers[-index], math.ceil(4.0 * math.log2(far)), limit, saddle)
 
@@ -75,15 +75,15 @@ class Tilts:
         """A tilt and a place near epsilon, by Chernoff's bound and about how much it says too much."""
         values = self._moments(None)[1]
         places = (values - np.log1p(self._tilts) - 1.0 - math.log(delta)) / self._tilts
-        at = int(places.argmin())
-        return float(self._tilts[at]), max(float(places[at]), 1e-9)
+        best = int(places.argmin())
+        return float(self._tilts[best]), max(float(places[best]), 1e-9)
 
     @cached
     def _ends(self) -> tuple[float, float]:
         """What all losses together take back, with a chance of exp(-25); the largest of one."""
-        whole = log_moment(self.parts, 0.0)
-        tilts = PROBES / math.sqrt(max(whole.variance, 1e-300))
-        back = float(((log_values(self.parts, -tilts) - whole.value + 25.0) / tilts).min())
+        centre = log_moment(self.parts, 0.0)
+        tilts = PROBES / math.sqrt(max(centre.variance, 1e-300))
+        back = float(((log_values(self.parts, -tilts) - centre.value + 25.0) / tilts).min())
         return back, max(float(loss.max()) for _, loss, _ in self.parts)
 
     def _limit(self, place: float) -> int | None:
@@ -124,6 +124,5 @@ def log_values(parts: Sequence[Weighted], tilts: Cells) -> Cells:
 def _up_to(parts: Sequence[Weighted], cap: float) -> list[Weighted]:
     """Without losses beyond the cap."""
     kept = [(n, loss[loss <= cap], log_mass[loss <= cap]) for n, loss, log_mass in parts]
-    if not all(loss.size for _, loss, _ in kept):
-        raise OutOfReachError("there are large losses alone")
+    refuse_where(not all(loss.size for _, loss, _ in kept), "there are large losses alone")
     return kept

@@ -98,7 +98,7 @@ def test_each_of_two_distributions_has_its_own_tilt():
     tail = atoms(np.append(LOSS, 9.0), np.append(MASS, 1e-13))
     parts = [Part(tail, atoms(LOSS, MASS), 40, is_apart=True)]
     made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
-    lower, upper, alone = made._sums(made._losses(0.0), 22.0, 1e-9, 1.0)
+    (lower, alone), upper = made._sums(made._losses(0.0), 22.0, 1e-9, 1.0)
     assert upper._tilt < lower.sum._tilt
     assert alone.sum is upper
     for one in (lower.sum, upper):
@@ -115,7 +115,7 @@ def test_sides_that_hardly_differ_share_a_sum(less, moved, is_one):
     made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
     for epsilon in (0.3, 1.0, 2.03):
         truth = all_sums([(low, 5)], epsilon)
-        lower, upper, _ = made._sums(made._losses(0.0), epsilon, truth, 1.0)
+        (lower,), upper = made._sums(made._losses(0.0), epsilon, truth, 1.0)
         assert (lower.sum is upper) == is_one
         assert truth * (1.0 - 1e-6) <= lower.below(epsilon) <= truth * (1.0 + 1e-13)
         assert upper.above(epsilon) >= all_sums([(high, 5)], epsilon) + 1.0 - (1.0 - 1e-3) ** 5
@@ -149,6 +149,14 @@ def test_a_delta_below_the_mass_of_infinite_losses_needs_no_sum():
     assert made.epsilon(0.999 * least)[:2] == (math.inf, math.inf)
     assert not made._losses(1e-30).kept
     assert made.epsilon(1.001 * least).lower < math.inf  # from below not all of that is infinite
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_of_a_delta_that_no_finite_loss_decides_the_grid_is_asked(is_apart):
+    parts = [Part(atoms(LOSS, MASS), atoms(LOSS, MASS), 5, is_apart=is_apart)]
+    made = Smoothed(parts, Grid(parts, 1e-6), 1e-6)
+    assert made.roughly(0.0) == math.inf
+    assert made.epsilon(0.0) == Grid(parts, 1e-6).epsilon(0.0)
 
 
 def test_rare_losses_are_left_out_where_they_are_next_to_nothing_of_delta():

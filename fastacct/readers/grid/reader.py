@@ -24,6 +24,7 @@ from fastacct.losses.loss import (
     OutOfReachError,
     Part,
     log_moment,
+    refuse_where,
     weighted,
 )
 from fastacct.losses.measure import Lowered, lower_measure, upper_measure
@@ -105,8 +106,7 @@ class Grid:
 
     def tilt_at(self, epsilon: float) -> float:
         """The tilt at the saddle point of an epsilon."""
-        if not self._whole or epsilon >= self._top:
-            raise OutOfReachError("no finite loss is so large")
+        refuse_where(not self._whole or epsilon >= self._top, "no finite loss is so large")
         return self._sought(lambda saddle: saddle.epsilon < epsilon).tilt
 
     def _saddle(self, delta: float) -> Saddle:
