@@ -57,9 +57,9 @@ def of_deltas(deltas: Deltas, points: int = 36864, least: float = 1e-26) -> Apar
 
 
 def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]:
-    """Epsilons from 0 on, of each direction, as dense as a power of delta: samples of any rate, composed any number of
-    times, look everywhere.  Fewer where deltas are not known well: there it costs much to know them little better; and
-    where they would take more than seconds."""
+    """Epsilons from 0 on, of each direction: as dense as a power of delta, for samples that are composed often, and a
+    third as many in even steps of its logarithm, for few of them at any delta.  Fewer where deltas are not known well:
+    there it costs much to know them little better; and where they would take more than seconds."""
     places, wide, work = {}, 0.0, 0.0
     for direction in DIRECTIONS["add_remove"]:
         end = _first_below(deltas, direction, least)
@@ -68,14 +68,16 @@ def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]
             low, high = _falling(*deltas(direction, rough))
         work += sum(done.values()) / rough.size
         wide = max(wide, float(np.median(high - low) / max(np.median(high), 1e-300)))
-        weight = 0.12 * np.log(np.maximum(high, least)) - 3.0 * (high - low > 1e-7 * high)
-        dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, weight))
-        places[direction] = fine, np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
+        log_delta, is_wide = np.log(np.maximum(high, least)), high - low > 1e-7 * high
+        dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, 0.12 * log_delta - 3.0 * is_wide))
+        near = np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
+        places[direction] = fine, np.stack([near, np.interp(fine, rough, log_delta[0] - log_delta)])
     fewer = max(1.0 + 0.8 * (wide > 1e-9) + 3.0 * (wide > 1e-8), 0.5 * work * points / 1e10)
-    whole = sum(float(count[-1]) for _, count in places.values()) * fewer
+    share = np.array([points, points / 3]) / sum(counts[:, -1] for _, counts in places.values()) / fewer
+    counted_at = {direction: (fine, share @ counts) for direction, (fine, counts) in places.items()}
     return {
-        direction: np.interp(np.linspace(0.0, count[-1], 32 + round(points * float(count[-1]) / whole)), count, fine)
-        for direction, (fine, count) in places.items()
+        direction: np.interp(np.linspace(0.0, count[-1], 32 + round(count[-1])), count, fine)
+        for direction, (fine, count) in counted_at.items()
     }
 
 
@@ -138,7 +140,7 @@ def _pair(
     points: list[tuple[Cells, Cells]], known: dict[Direction, tuple[Cells, Cells, Cells]], *, is_upper: bool
 ) -> Pair:
     """The pair whose curve has these corners, scaled by what rounding may have taken off or added."""
-    halves, factor, pad = [], 1.0, 1.8e-11  # for the rounding of sums of so many masses
+    halves, factor, pad = [], 1.0, 2.3e-11  # for the rounding of sums of so many masses
     for (loss, height), (epsilon, low, _) in zip(points, known.values(), strict=True):
         half = _half(loss, height)
         more = np.cumsum(half.mass[:0:-1])[::-1] * np.exp(half.loss[:-1]) * np.expm1(np.diff(half.loss))

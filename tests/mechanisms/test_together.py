@@ -23,6 +23,15 @@ def test_gaussians_are_the_one_that_they_are_together(rate, count, direction):
         assert truth <= upper * (1.0 + 1e-12) <= truth * (1.0 + 1e-4)
 
 
+@pytest.mark.parametrize(("count", "epsilon"), [(1, 2.0), (1, 3.2), (20, 3.0), (20, 4.6)])
+def test_few_samples_are_known_at_tiny_deltas(count, epsilon):
+    """Down to some 1e-22: points of the curve of both releases are as dense there as the logarithm of delta."""
+    truth = fa.log_delta_bounds(TWO.poisson(0.1) * count, epsilon=epsilon)
+    lower, upper, _ = fa.log_delta_bounds(fa.Together(TWO).poisson(0.1) * count, epsilon=epsilon)
+    assert lower <= truth.upper
+    assert truth.lower <= upper <= truth.upper + 1e-4
+
+
 def responses(epsilons, rate, epsilon):
     """Delta of randomized responses on one sample, all outcomes listed."""
     total = 0.0

@@ -95,6 +95,8 @@ MUTANTS = (
     ("losses/curve.py", "np.append(start, high[1:])", "np.append(start, low[1:])", "losses/curve test_where_the_curve"),
     ("losses/curve.py", "np.maximum.accumulate(low[::-1])[::-1]", "np.maximum.accumulate(low)",
      "losses/curve test_both_curves"),
+    ("losses/curve.py", "np.array([points, points / 3])", "np.array([points, 0.0])",
+     "mechanisms/together test_few_samples_are"),
     ("losses/curve.py", "mass_at_zero = 1.0 - math", "mass_at_zero = 0.999 - math", "losses/curve test_samples_of_it"),
     ("samplers/poisson.py", "Apart(sample(pair.above, rate)", "Apart(sample(pair.below, rate)",
      "losses/curve test_samples_of_it"),
