@@ -9,10 +9,12 @@ from typing import Final
 
 from fastacct.scripts.kinds import (
     ASIDE_KEY,
+    DATA,
     FIGURE,
     KNOWN,
     MODEL,
     NONE,
+    OUTPUT,
     RECORD,
     SHOWN,
     TOLD,
@@ -106,12 +108,12 @@ class Apart(Names):
             is_list |= isinstance(op, ast.Mult) and isinstance(self.script.parent[node], ast.DictComp)
             if both & TOLD or is_list or (left & right & RECORD and not is_apart):
                 self.ask(node)
-            return RECORD
+            return RECORD | (both & OUTPUT)
         if not both & TOLD:
             return both
         is_linear = isinstance(op, ast.Add | ast.Sub) or (isinstance(op, ast.Mult) and not (left and right))
         is_linear |= isinstance(op, ast.Div) and not right
-        return FIGURE if is_linear and both <= FIGURE else SHOWN
+        return (FIGURE if is_linear and both <= FIGURE | DATA else SHOWN) | (both & DATA)
 
     def is_once(self, call: ast.Call) -> bool:
         """Whether indices of a part of the data are seen to come once each."""

@@ -9,6 +9,7 @@ from typing import Final
 from fastacct.scripts.apart import Apart
 from fastacct.scripts.kinds import (
     ASIDE,
+    DATA,
     EACH_LOSS,
     FIGURE,
     KNOWN,
@@ -17,6 +18,7 @@ from fastacct.scripts.kinds import (
     LOSSES,
     MODEL,
     NONE,
+    OUTPUT,
     RECORD,
     SHOWN,
     TOLD,
@@ -54,7 +56,7 @@ class Calls(Apart):
         name, whole = last_name(call.func), self.script.qualified(call.func)
         given = [one.value if isinstance(one, ast.Starred) else one for one in call.args]
         kinds = [
-            *map(self.of, given),
+            *(self.of(one) | (RECORD if name in _PUTS and self.is_length(one) else NONE) for one in given),
             *(self.of(one.value) for one in call.keywords if one.arg not in WORDS["mapping"]),
         ]
         within = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
@@ -80,18 +82,20 @@ class Calls(Apart):
         if called is not None and not whole and (self.of(called) & MODEL or name == "self") and RECORD & every:
             if every & TOLD:
                 self.ask(call)
-            return RECORD
+            return RECORD | OUTPUT
         if not every and _READS.search(name):
             owner = self.script.owner(call)
             is_data = owner is not None and any(getattr(one, "name", "") == "__getitem__" for one in owner.body)
             is_aside = re.search("train=False|test|valid", ast.unparse(call)) is not None
             return RECORD if is_data or (_TABLES.search(whole) and not is_aside) else NONE
+        if name in WORDS["extremes"] and any(map(self.is_length, given)):
+            return SHOWN
         if not every:
             return MODEL if whole.startswith("torch.optim.") else NONE
         if name == "range" and every & TOLD:
             self.ask(call)
-        if name in WORDS["sizes"]:
-            return NONE
+        if name in WORDS["sizes"] and (name != "len" or within is None):
+            return SHOWN if every & SHOWN and name == "len" else NONE
         if (
             name.endswith("_")
             and name[:1] != "_"
@@ -121,7 +125,11 @@ class Calls(Apart):
         if every & MODEL:
             return self._of_model(call, name, whole, of, NONE.union(*kinds))
         if every & RECORD:
-            return self._of_records(call, name, whole, of, every)
+            found = self._of_records(call, name, whole, every)
+            if found & RECORD:
+                return found | (every & OUTPUT)
+            is_loss = every & OUTPUT or LOSSES.search(whole) or self.tag(call.func) & LOSS
+            return found if is_loss else found | DATA
         if whole.startswith(("subprocess.", "shutil.", "os.")) or name.startswith("load"):
             self.ask(call)
         if whole in ("torch.save", "numpy.save", "numpy.savez", "pickle.dump") and every & SHOWN:
@@ -250,7 +258,7 @@ class Calls(Apart):
             if (of & MODEL and given & TOLD) or is_used:
                 self.ask(call)
             return NONE
-        if given & RECORD:
+        if given & (RECORD | DATA):
             self.ask(call)
         return NONE
 
@@ -311,7 +319,7 @@ class Calls(Apart):
             if not is_named and not self.tag(one) & (LOSS | EACH_LOSS):
                 self.ask(one)
 
-    def _of_records(self, call: ast.Call, name: str, whole: str, of: Kinds, every: Kinds) -> Kinds:
+    def _of_records(self, call: ast.Call, name: str, whole: str, every: Kinds) -> Kinds:
         """What is made of records."""
         if every & TOLD:
             self.ask(call)

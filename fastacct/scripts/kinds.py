@@ -20,8 +20,10 @@ from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 Kinds = frozenset[str]
 NONE: Final[Kinds] = frozenset()
 RECORD, FIGURE, SHOWN, MODEL = (frozenset({one}) for one in ("record", "figure", "shown", "model"))
+OUTPUT, DATA = frozenset({"output"}), frozenset({"data"})
+"""Beside them: records of which a model made something, and figures of records of which none did."""
 LOSS, EACH_LOSS, KNOWN = (frozenset({one}) for one in ("loss", "losses", "known"))
-TOLD: Final = frozenset({"figure", "shown"})
+TOLD: Final = frozenset({"figure", "shown", "data"})
 WORDS: Final = {
     name: frozenset(text.split())
     for name, text in tomllib.loads(Path(__file__).with_name("plain.toml").read_text("utf-8")).items()
@@ -105,6 +107,22 @@ class Names:
         if isinstance(node, ast.Name) and isinstance(self.key(node), tuple):
             found |= self.kinds.get(node.id, NONE) & MODEL
         return found
+
+    def is_length(self, node: ast.AST) -> bool:
+        """Whether an expression says how long a thing of records is that a loop goes through, or a function has."""
+        if isinstance(node, ast.BinOp):
+            return self.is_length(node.left) or self.is_length(node.right)
+        if isinstance(node, ast.Name) and node.id not in self.open:
+            self.open.add(node.id)
+            rows = self.script.lookup(node.id, node)[1]
+            found = any(row.kind == "value" and row.value is not None and self.is_length(row.value) for row in rows)
+            self.open.discard(node.id)
+            return found
+        if not isinstance(node, ast.Call) or last_name(node.func) != "len" or not node.args:
+            return False
+        root = self.root(node.args[0])
+        rows = self.script.lookup(root.id, root)[1] if isinstance(root, ast.Name) else []
+        return any(row.kind in ("other", "parameter") for row in rows) and bool(self.of(root) & RECORD)
 
     def _tag(self, target: ast.expr, tags: Kinds) -> None:
         if tags and isinstance(target, ast.Name | ast.Attribute):

@@ -13,7 +13,21 @@ from typing import Final
 from fastacct.scripts.calls import Calls
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
-from fastacct.scripts.kinds import ASIDE, FIGURE, LOSS, MODEL, NONE, RECORD, SHOWN, TOLD, WORDS, Kinds
+from fastacct.scripts.kinds import (
+    ASIDE,
+    DATA,
+    FIGURE,
+    KNOWN,
+    LOSS,
+    MODEL,
+    NONE,
+    OUTPUT,
+    RECORD,
+    SHOWN,
+    TOLD,
+    WORDS,
+    Kinds,
+)
 from fastacct.scripts.tree import Function, UnclearError, last_name, parts, walk
 
 CLAIM: Final = (
@@ -103,9 +117,11 @@ class Plain(Calls):
             is_module = owner is not None and any(_MODULE.search(self.script.qualified(one)) for one in owner.bases)
             if is_module and kinds & (RECORD | TOLD) and getattr(here, "name", "") in ("forward", "call", *_STEPS):
                 self.ask(target)
-        elif (self.of(target.value) & (MODEL | RECORD) or self.of(target.value) & kinds & TOLD) and (
-            target.attr not in WORDS["fields"]
-        ):
+        elif (
+            self.of(target.value) & (MODEL | RECORD)
+            or self.of(target.value) & kinds & TOLD
+            or (kinds & TOLD and self.tag(target.value) & KNOWN)
+        ) and target.attr not in WORDS["fields"]:
             value = getattr(self.script.statement(target), "value", None)
             made = self.script.qualified(value.func) if isinstance(value, ast.Call) else ""
             if not made.startswith("torch.nn."):
@@ -146,11 +162,7 @@ class Plain(Calls):
                 self.ask(node)
         elif isinstance(node, ast.Expr | ast.Assert):
             kinds = self.of(node.value if isinstance(node, ast.Expr) else node.test)
-            value = getattr(node, "value", None)
-            is_branch = isinstance(value, ast.BoolOp) or (
-                self.script.above(node, ast.Try) is not None and value is None
-            )
-            if is_branch and kinds & (TOLD | RECORD):
+            if isinstance(getattr(node, "value", None), ast.BoolOp | None) and kinds & (TOLD | RECORD):
                 self.ask(node)
         elif isinstance(node, ast.Match) and self.of(node.subject) & (TOLD | RECORD):
             self.ask(node)
@@ -215,7 +227,7 @@ class Plain(Calls):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             is_plain = isinstance(node.value, ast.Constant | ast.Name) or not self.of(node.value)
             return is_plain and self.of(node.value) <= TOLD and all(isinstance(one, ast.Name) for one in targets)
-        return isinstance(node, ast.Pass | ast.Raise | ast.Assert) and self.script.above(node, ast.Try) is None
+        return isinstance(node, ast.Pass)
 
     def _class(self, node: ast.ClassDef) -> None:
         """A class that a library calls in the middle of a training: its methods are not followed."""
@@ -250,7 +262,10 @@ class Plain(Calls):
         if isinstance(node, ast.Compare):
             found = NONE.union(*map(self.of, (node.left, *node.comparators)))
             is_named = any(isinstance(one, ast.In | ast.NotIn | ast.Is | ast.IsNot) for one in node.ops)
-            return NONE if is_named else found & RECORD or (found & TOLD and SHOWN)
+            sides = (node.left, *node.comparators)
+            is_length = any(map(self.is_length, sides)) and not all(isinstance(one, ast.Call) for one in sides)
+            found |= SHOWN if is_length else NONE
+            return NONE if is_named else found & (RECORD | OUTPUT) or (found & TOLD and SHOWN | (found & DATA))
         if isinstance(node, ast.IfExp):
             if self.of(node.test) & (TOLD | RECORD):
                 self.ask(node)
@@ -263,7 +278,7 @@ class Plain(Calls):
             is_fixed = not targets & {one.id for one in walk(node.elt) if isinstance(one, ast.Name)}
             if (is_fixed or (any(over) and not all(over))) and self.of(node.elt) & RECORD:
                 self.ask(node)  # each of them several times
-            return self.of(node.elt)
+            return RECORD if self.is_length(node.elt) else self.of(node.elt)
         if isinstance(node, ast.DictComp):
             return self.of(node.value)
         if isinstance(node, ast.Dict):
