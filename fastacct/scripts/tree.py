@@ -71,10 +71,17 @@ class Tree:
         """What may set any name: star imports, exec, a patched framework."""
         self.defaults: dict[str, object] = {}
         """Defaults of the script's own command line that were taken."""
-        self.nodes = walk(self.tree)
+        self.nodes: list[ast.AST] = [self.tree]
+        self.inner: dict[ast.AST, ast.AST] = {self.tree: self.tree}
+        """The scope that a node stands in; of one that is a scope, what its defaults and decorators do."""
+        self.names: dict[ast.AST, str] = {}
         for node in self.nodes:
-            for child in below(node):
+            found, outer = below(node), self.inner[node]
+            is_lambda, is_scope = isinstance(node, ast.Lambda), isinstance(node, _SCOPES)
+            for child in found:
                 self.parent[child] = node
+                self.inner[child] = node if is_lambda or (is_scope and isinstance(child, ast.stmt)) else outer
+            self.nodes += found
         for node in self.nodes:
             self._bind(node)
         self.hidden += [one for name in _HIDING for one in self.uses[name]]
@@ -135,16 +142,11 @@ class Tree:
 
     def scope(self, node: ast.AST) -> ast.AST:
         """The scope that names of a node are looked up in; defaults and decorators belong to the outer one."""
-        below = node
-        while True:
-            above = self.parent.get(node)
-            if isinstance(node, ast.Lambda) or (
-                isinstance(node, _SCOPES) and (below is node or below in getattr(node, "body", ()))
-            ):
-                return node
-            if above is None:
-                return node
-            below, node = node, above
+        if isinstance(node, _SCOPES):
+            return node
+        if node not in self.inner and node in self.parent:  # made since
+            return self.scope(self.parent[node])
+        return self.inner.get(node, node)
 
     def lookup(self, name: str, node: ast.AST) -> tuple[ast.AST, list[Binding]]:
         """The scope that binds a name, and its bindings; the module and none where it is not bound."""
@@ -157,6 +159,11 @@ class Tree:
 
     def qualified(self, node: ast.AST) -> str:
         """The dotted name of what an expression imports, also by an alias, such as torch.utils.data.DataLoader."""
+        if node not in self.names:
+            self.names[node] = self._qualified(node)
+        return self.names[node]
+
+    def _qualified(self, node: ast.AST) -> str:
         if isinstance(node, ast.Attribute):
             base = self.qualified(node.value)
             return f"{base}.{node.attr}" if base else ""
