@@ -76,12 +76,12 @@ class Tree:
         """The scope that a node stands in; of one that is a scope, what its defaults and decorators do."""
         self.names: dict[ast.AST, str] = {}
         for node in self.nodes:
-            found, outer = below(node), self.inner[node]
+            inside, outer = below(node), self.inner[node]
             is_lambda, is_scope = isinstance(node, ast.Lambda), isinstance(node, _SCOPES)
-            for child in found:
+            for child in inside:
                 self.parent[child] = node
                 self.inner[child] = node if is_lambda or (is_scope and isinstance(child, ast.stmt)) else outer
-            self.nodes += found
+            self.nodes += inside
         for node in self.nodes:
             self._bind(node)
         self.hidden += [one for name in _HIDING for one in self.uses[name]]
