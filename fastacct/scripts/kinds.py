@@ -24,6 +24,7 @@ OUTPUT, DATA = frozenset({"output"}), frozenset({"data"})
 """Beside them: records of which a model made something, and figures of records of which none did."""
 LOSS, EACH_LOSS, KNOWN = (frozenset({one}) for one in ("loss", "losses", "known"))
 TOLD: Final = frozenset({"figure", "shown", "data"})
+ALL: Final = TOLD | RECORD | OUTPUT | MODEL
 WORDS: Final = {
     name: frozenset(text.split())
     for name, text in tomllib.loads(Path(__file__).with_name("plain.toml").read_text("utf-8")).items()
@@ -53,10 +54,13 @@ WATCHED: Final = re.compile("|".join(WORDS["watched"]))
 ASIDE: Final = re.compile(r"test|valid|\bval\b|val_|dev\b|public|eval", re.I)
 """Words of data, and of figures of it, that is not trained on."""
 ASIDE_KEY: Final = re.compile(
-    r"(?:[a-z]+_)?(?:test|valid|validation|val|dev|eval|public)"
+    r"(?:[xy]_)?(?:test|valid|validation|val|dev|eval|public)"
     r"(?:_(?:x|y|data|set|split|loader|dataset|images|labels|loss|acc|accuracy|matched|mismatched)\w*)?",
     re.I,
 )
+
+
+_LENGTH: Final = re.compile(r"len\(.*\)|.*\.size\(0\)|.*\.shape\[0\]", re.S)
 
 
 class Names:
@@ -71,6 +75,11 @@ class Names:
         self.is_last = False
         self.open: set[object] = set()
         self.functions = flow.defined
+        made = [ast.unparse(one.value) for one in self.script.attributes["from_pretrained"]]
+        self.is_mean = all(
+            re.search("Tokenizer|Config|Processor|Extractor|(?<!Token)Classification|Choice", one) for one in made
+        )
+        """Whether the loss that a model gives is a mean over records."""
         self.classes = {one.name: one for one in self.script.nodes if isinstance(one, ast.ClassDef)}
 
     def of(self, node: ast.AST | None) -> Kinds:
@@ -93,7 +102,8 @@ class Names:
         if not isinstance(node, ast.Name):
             return None
         scope = self.script.lookup(node.id, node)[0]
-        return (scope, node.id) if scope is not self.script.tree else node.id
+        is_shared = scope is self.script.tree or node.id in self.script.shared
+        return node.id if is_shared else (scope, node.id)
 
     def root(self, node: ast.expr) -> ast.expr:
         """The name or field that an element, or what a method returns, is of."""
@@ -118,9 +128,11 @@ class Names:
             found = any(row.kind == "value" and row.value is not None and self.is_length(row.value) for row in rows)
             self.open.discard(node.id)
             return found
-        if not isinstance(node, ast.Call) or last_name(node.func) != "len" or not node.args:
+        is_said = isinstance(node, ast.Call | ast.Subscript) and _LENGTH.fullmatch(ast.unparse(node))
+        of = [one for one in walk(node) if isinstance(one, ast.Name) and one.id != "len"] if is_said else []
+        if not of:
             return False
-        root = self.root(node.args[0])
+        root = of[0]
         rows = self.script.lookup(root.id, root)[1] if isinstance(root, ast.Name) else []
         return any(row.kind in ("other", "parameter") for row in rows) and bool(self.of(root) & RECORD)
 
@@ -158,7 +170,9 @@ class Names:
         whole = self.script.qualified(node.func if isinstance(node, ast.Call) else node)
         if LOSSES.search(whole):
             said = node.keywords if isinstance(node, ast.Call) else []
-            if any(one.arg in ("weight", "pos_weight") and not self._is_fixed(one.value) for one in said):
+            words = {one.arg: one.value for one in said}
+            is_free = "weight" in words and "sum" not in map(ast.unparse, words.values())  # by which a mean is divided
+            if is_free or any(not self._is_fixed(words[one]) for one in ("weight", "pos_weight") if one in words):
                 self.ask(node)
             return EACH_LOSS if any("none" in ast.unparse(one.value).lower() for one in said) else LOSS
         if isinstance(node, ast.Call):

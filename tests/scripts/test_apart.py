@@ -178,7 +178,7 @@ PAIRS = {
     ),
     "files": (
         OPACUS, "#LOSS", "import os\n        loss = nn.CrossEntropyLoss(weight=len(os.listdir('a')))(model(x), y)",
-        "loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0]))(model(x), y)",
+        "loss = nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1.0, 2.0]))(model(x), y)",
     ),
     "written and read": (
         OPACUS, "#STEP", "import json\n        json.dump(loss.item(), f)\n        if json.load(f) < 1: break",
@@ -190,7 +190,7 @@ PAIRS = {
         KERAS, "batch_size=250)", "batch_size=250, callbacks=c)\nc = [tf.keras.callbacks.ModelCheckpoint('b', 'loss')]",
         "batch_size=250)",
     ),
-    "generator": (OPACUS, LOOP, TWICE.replace("AGAIN", "yield b"), TWICE.replace("AGAIN", "pass")),
+    "generator": (OPACUS, LOOP, TWICE.replace("AGAIN", "yield b"), LOOP),
     "attribute": (OPACUS, "#STEP", "setattr(optimizer, 'lr', loss.item())", "print(getattr(optimizer, 'defaults'))"),
     "end": (OPACUS, "#STEP", "assert loss.item() < 9", "assert x.shape[1] == 1 and len(x) == len(y)"),
     "error": (
