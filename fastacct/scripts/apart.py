@@ -17,6 +17,7 @@ from fastacct.scripts.kinds import (
     OUTPUT,
     RECORD,
     SHOWN,
+    SUM,
     TOLD,
     WATCHED,
     WORDS,
@@ -118,7 +119,7 @@ class Apart(Names):
         is_linear |= isinstance(op, ast.Div) and not right
         sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (getattr(node, "value", node),)
         is_linear &= not any(map(self.is_length, sides))  # how many records a batch has
-        return (FIGURE if is_linear and both <= FIGURE | DATA else SHOWN) | (both & DATA)
+        return (FIGURE if is_linear and both <= FIGURE | DATA | SUM else SHOWN) | (both & (DATA | SUM))
 
     def is_once(self, call: ast.Call) -> bool:
         """Whether indices of a part of the data are seen to come once each."""

@@ -22,6 +22,7 @@ from fastacct.scripts.kinds import (
     OUTPUT,
     RECORD,
     SHOWN,
+    SUM,
     TOLD,
     WATCHED,
     WORDS,
@@ -91,7 +92,7 @@ class Calls(Apart):
         if not every and _READS.search(name):
             owner = self.script.owner(call)
             is_data = owner is not None and any(getattr(one, "name", "") == "__getitem__" for one in owner.body)
-            is_aside = re.search("train=False|test|valid", ast.unparse(call)) is not None
+            is_aside = re.search("train=False|(?:test|valid(?:ation)?)(?![a-z])", ast.unparse(call)) is not None
             return RECORD if is_data or (_TABLES.search(whole) and not is_aside) else NONE
         if name in WORDS["extremes"] and any(map(self.is_length, given)):
             return SHOWN
@@ -112,7 +113,9 @@ class Calls(Apart):
                 self.ask(call)
             return of | NONE.union(*kinds)
         if name in ("backward", "manual_backward"):
-            if every & (SHOWN | RECORD) or (NONE.union(*kinds) and of & FIGURE):
+            is_summed = re.search("loss_reduction=.sum", self.script.text) is not None
+            is_other = bool(every & FIGURE) and self.loop.framework == "opacus" and bool(every & SUM) != is_summed
+            if every & (SHOWN | RECORD) or (NONE.union(*kinds) and of & FIGURE) or is_other:
                 self.ask(call)
             return NONE
         if name in WORDS["learns"] and RECORD & NONE.union(*kinds):
@@ -133,6 +136,7 @@ class Calls(Apart):
             found = self._of_records(call, name, whole, every)
             if found & RECORD:
                 return found | (every & OUTPUT)
+            found |= SUM if name in ("sum", "reduce_sum") and found & FIGURE else NONE
             is_loss = every & OUTPUT or LOSSES.search(whole) or self.tag(call.func) & LOSS
             return found if is_loss else found | DATA
         if whole.startswith(("subprocess.", "shutil.", "os.")) or name.startswith("load"):
@@ -358,10 +362,9 @@ class Calls(Apart):
         if every & TOLD:
             self.ask(call)
             return RECORD
-        if LOSSES.search(whole):
-            return FIGURE if self.tag(call) == LOSS else RECORD
-        if not whole and (tags := self.tag(call.func)) & (LOSS | EACH_LOSS):
-            return FIGURE if tags == LOSS else RECORD
+        tags = NONE if whole and not LOSSES.search(whole) else self.tag(call if whole else call.func)
+        if tags & (LOSS | EACH_LOSS):
+            return RECORD if tags & EACH_LOSS else FIGURE | (tags & SUM)
         axes = self.axes(call, whole)
         if (told := self._of_object(call)) or self.is_layer(call):  # also one with the name of such a function
             return told or RECORD

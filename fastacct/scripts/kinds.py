@@ -20,10 +20,10 @@ from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 Kinds = frozenset[str]
 NONE: Final[Kinds] = frozenset()
 RECORD, FIGURE, SHOWN, MODEL = (frozenset({one}) for one in ("record", "figure", "shown", "model"))
-OUTPUT, DATA = frozenset({"output"}), frozenset({"data"})
-"""Beside them: records of which a model made something, and figures of records of which none did."""
+OUTPUT, DATA, SUM = frozenset({"output"}), frozenset({"data"}), frozenset({"sum"})
+"""Beside them: records of which a model made something, figures of records of which none did, and sums."""
 LOSS, EACH_LOSS, KNOWN = (frozenset({one}) for one in ("loss", "losses", "known"))
-TOLD: Final = frozenset({"figure", "shown", "data"})
+TOLD: Final = frozenset({"figure", "shown", "data", "sum"})
 ALL: Final = TOLD | RECORD | OUTPUT | MODEL
 WORDS: Final = {
     name: frozenset(text.split())
@@ -174,7 +174,8 @@ class Names:
             is_free = "weight" in words and "sum" not in map(ast.unparse, words.values())  # by which a mean is divided
             if is_free or any(not self._is_fixed(words[one]) for one in ("weight", "pos_weight") if one in words):
                 self.ask(node)
-            return EACH_LOSS if any("none" in ast.unparse(one.value).lower() for one in said) else LOSS
+            texts = " ".join(ast.unparse(one.value).lower() for one in said)
+            return EACH_LOSS if "none" in texts else LOSS | SUM if "sum" in texts else LOSS
         if isinstance(node, ast.Call):
             is_moved = last_name(node.func) in ("to", "cuda", "cpu") and isinstance(node.func, ast.Attribute)
             if is_moved and isinstance(node.func, ast.Attribute):

@@ -97,7 +97,9 @@ class Plain(Rounds):
         uses = self.script.uses[function.name] if isinstance(function, Function) else []
         above = [self.script.parent[one] for one in uses]
         said = {word.arg for one in above if isinstance(one, ast.Call) for word in one.keywords}  # partial(f, scale=2)
-        for one in (*function.args.args, *filter(None, (function.args.vararg,))):
+        if function.args.vararg is not None:
+            self.add((function, function.args.vararg.arg), RECORD)
+        for one in function.args.args:
             is_other = _NUMBERS.search(one.arg) or _SETTINGS.search(one.arg) or self.flow.is_model(one.arg)
             if not is_other and one.arg not in said:
                 self.add((function, one.arg), RECORD)

@@ -30,6 +30,7 @@ GLOBAL = "MEAN = 0\ndef find():\n    global MEAN\n    MEAN = VALUE\nfind()"
 MU = "train.data.float().mean()"
 FIT = "batch_size=250)"
 LOSS = "loss = F.cross_entropy(model(x), y)"
+SUMMED = OPACUS.replace("max_grad_norm=1.0", "max_grad_norm=1.0, loss_reduction='sum'")
 SCALED = "aux = torch.optim.SGD(head.parameters(), lr=1)\n"
 
 PAIRS = {
@@ -89,6 +90,17 @@ PAIRS = {
     ),
     "mean of what is known": (OPACUS, "#LOSS", "loss = torch.nanmean(model(x))", "loss = torch.mean(model(x))"),
     "times the size of a batch": (OPACUS, "#LOSS", "loss = loss * x.size(0)", "loss = loss * 2; print(loss * len(x))"),
+    "sum where a mean is told": (
+        OPACUS, LOSS, "loss = nn.CrossEntropyLoss(reduction='sum')(model(x), y)",
+        "loss = nn.CrossEntropyLoss(reduction='mean')(model(x), y)",
+    ),
+    "mean where a sum is told": (
+        SUMMED, LOSS, "loss = F.cross_entropy(model(x), y)", "loss = F.cross_entropy(model(x), y, reduction='sum')",
+    ),
+    "function of all arguments": (
+        OPACUS, "#PRIVATE", DECORATED.replace("net, x, y", "*args").replace("net, LINE, y", "*args"),
+        DECORATED.partition("@around\n")[2],
+    ),
     "rate of the size of a batch": (
         OPACUS, "#STEP", "optimizer.param_groups[0]['lr'] = len(x) / 9",
         "optimizer.param_groups[0]['lr'] = epoch / 9",
