@@ -15,6 +15,7 @@ FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES: Final = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _HARMLESS: Final = ("transform", "target_transform", "collate_fn", "requires_grad")
 """Attributes that are set without changing what a loader draws."""
+_LEAVES: Final = (ast.Name, ast.Constant)
 Kind = TypeVar("Kind", bound=ast.AST)
 _HIDING: Final = ("exec", "eval", "globals")
 _FRAMEWORKS: Final = (
@@ -60,7 +61,10 @@ class Tree:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = _apart(ast.parse(text)) if ".step" in text else ast.parse(text)
+        self.tree = ast.parse(text)
+        taken = [one.name for one in self.tree.body if isinstance(one, ast.FunctionDef)]
+        if ".step" in text and any(text.count(f"{one}(") > 2 for one in taken):
+            _apart(self.tree)
         self.parent: dict[ast.AST, ast.AST] = {}
         self.calls: list[ast.Call] = []
         self.bindings: dict[ast.AST, dict[str, list[Binding]]] = defaultdict(lambda: defaultdict(list))
@@ -242,8 +246,8 @@ class Tree:
         return next((one for one in chain((node,), self.around(node)) if isinstance(one, kind)), None)
 
 
-def _apart(tree: ast.Module) -> ast.Module:
-    """A script with a function of its own for each call of one that takes steps: train(public), train(private)."""
+def _apart(tree: ast.Module) -> None:
+    """Give a script a function of its own for each call of one that takes steps: train(public), train(private)."""
     nodes = [*walk(tree)]
     uses: dict[str, list[ast.AST]] = defaultdict(list)
     calls: dict[str, list[ast.Call]] = defaultdict(list)
@@ -265,13 +269,12 @@ def _apart(tree: ast.Module) -> ast.Module:
                 copied = copy.deepcopy(function)
                 copied.name = call.func.id = f"{function.name}_{number}_of_{len(found)}"  # type: ignore[attr-defined]
                 tree.body.insert(place + 1, copied)
-    return tree
 
 
 def below(node: ast.AST) -> list[ast.AST]:
     """What stands directly in a node, but for signs of how names are used."""
     found: list[ast.AST] = []
-    for name in node._fields:
+    for name in () if node.__class__ in _LEAVES else node._fields:
         value = getattr(node, name, None)
         if value.__class__ is list:
             found += [one for one in value if isinstance(one, ast.AST)]

@@ -69,7 +69,7 @@ PAIRS = {
         OPACUS, "#DATA", ITEMS.replace("LINE", PROPERTY.replace("MEAN", "self.base.data.float().mean()")),
         ITEMS.replace("LINE", PROPERTY.replace("MEAN", "0.1")),
     ),
-    "named on the way": (OPACUS, "#BATCH", f"x = x - (m := {MU}); x = x - m", "x = x - (m := 1); x = x - m"),
+    "named on the way": (OPACUS, "#BATCH", f"k = [m := {MU}]; x = x - m", "k = [m := 1]; x = x - m"),
     "global": (OPACUS, "#BATCH", "x = x - MEAN", "x = x - 1", GLOBAL.replace("VALUE", MU)),
     "membership": (OPACUS, "#DATA", "if 9 in train.targets: train.transform = None", "if 'y' in keys: print(1)"),
     "compared with a mean": (OPACUS, "#BATCH", "x = (x > x.mean()).float()", "x = (x > 0.5).float()"),
