@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final
 
 from fastacct.scripts.accounts import claims
@@ -231,19 +231,22 @@ class Flow:
         self.keys: dict[ast.AST, Key] = {}
         self.named: dict[ast.AST, tuple[bool, list[Key]]] = {}
         self.noises: set[Key] = set()
+        self.moved: set[Key] | None = None
         self.defined = {one.name: one for one in script.nodes if isinstance(one, ast.FunctionDef)}
         self.linked = [row for one in script.nodes for row in self.links(one)]
         """Names, and what is put into them."""
         while found := {self.key(name) for name, value in self.linked if self.is_noise(value)} - self.noises:
             self.noises |= found
 
-    @cached_property
     def gradients(self) -> set[Key]:
         """Names that hold gradients; of some files nobody asks."""
+        if self.moved is not None:
+            return self.moved
         rows = [(self.key(name), *self._read(value)) for name, value in (*self.linked, *self._summed())]
         found: set[Key] = set()
         while more := {key for key, is_sure, keys in rows if is_sure or not found.isdisjoint(keys)} - found:
             found |= more
+        self.moved = found
         return found
 
     def key(self, node: ast.AST) -> Key:
@@ -258,7 +261,7 @@ class Flow:
     def is_gradient(self, node: ast.AST) -> bool:
         """Whether gradients go into an expression."""
         is_sure, keys = self._read(node)
-        return is_sure or not self.gradients.isdisjoint(keys)
+        return is_sure or not self.gradients().isdisjoint(keys)
 
     def _read(self, node: ast.AST) -> tuple[bool, list[Key]]:
         """Whether an expression is gradients by itself, and the names in it."""

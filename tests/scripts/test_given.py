@@ -98,7 +98,8 @@ PAIRS = {
         SUMMED, LOSS, "loss = F.cross_entropy(model(x), y)", "loss = F.cross_entropy(model(x), y, reduction='sum')",
     ),
     "function of all arguments": (
-        OPACUS, "#PRIVATE", DECORATED.replace("net, x, y", "*args").replace("net, LINE, y", "*args"),
+        OPACUS, "#PRIVATE",
+        DECORATED.replace("inner(net, x, y)", "inner(*args)").replace("f(net, LINE, y)", "f(*args).exp()"),
         DECORATED.partition("@around\n")[2],
     ),
     "rate of the size of a batch": (
