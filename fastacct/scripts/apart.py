@@ -9,12 +9,15 @@ from typing import Final
 
 from fastacct.scripts.kinds import (
     ASIDE_KEY,
+    DATA,
     FIGURE,
     KNOWN,
     MODEL,
     NONE,
+    OUTPUT,
     RECORD,
     SHOWN,
+    SUM,
     TOLD,
     WATCHED,
     WORDS,
@@ -40,6 +43,9 @@ class Apart(Names):
         function = self.script.above(node, ast.FunctionDef)
         is_item = function is not None and function.name == "__getitem__" and len(function.args.args) > 1
         is_item = is_item and isinstance(node.slice, ast.BinOp | ast.Slice)
+        here = getattr(function, "name", "") == "__getitem__" and isinstance(node.value, ast.Attribute)
+        if here and of & RECORD and isinstance(getattr(node.slice, "value", None), int):
+            self.ask(node)  # one record in each item
         if is_item and function and function.args.args[1].arg in {last_name(one) for one in walk(node.slice)}:
             self.ask(node)
         if not of & RECORD:
@@ -106,12 +112,14 @@ class Apart(Names):
             is_list |= isinstance(op, ast.Mult) and isinstance(self.script.parent[node], ast.DictComp)
             if both & TOLD or is_list or (left & right & RECORD and not is_apart):
                 self.ask(node)
-            return RECORD
+            return RECORD | (both & OUTPUT)
         if not both & TOLD:
             return both
         is_linear = isinstance(op, ast.Add | ast.Sub) or (isinstance(op, ast.Mult) and not (left and right))
         is_linear |= isinstance(op, ast.Div) and not right
-        return FIGURE if is_linear and both <= FIGURE else SHOWN
+        sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (getattr(node, "value", node),)
+        is_linear &= not any(map(self.is_length, sides))  # how many records a batch has
+        return (FIGURE if is_linear and both <= FIGURE | DATA | SUM else SHOWN) | (both & (DATA | SUM))
 
     def is_once(self, call: ast.Call) -> bool:
         """Whether indices of a part of the data are seen to come once each."""
@@ -123,13 +131,18 @@ class Apart(Names):
             return False
         if any(isinstance(one, ast.BinOp) and isinstance(one.left, ast.List | ast.Call) for one in inside):
             return False
+        if sum(isinstance(one, ast.comprehension) for one in inside) > 1:
+            return False
         return {last_name(one.func) for one in inside if isinstance(one, ast.Call)} <= WORDS["once"]
 
     def joined(self, call: ast.Call, axes: list[str] | None) -> Kinds:
         """Parts that are joined: side by side, or what a list has of batches."""
         first = call.args[0] if call.args else call
         values = [one.value for one in self.script.lookup(first.id, first)[1]] if isinstance(first, ast.Name) else []
-        is_list = bool(values) and all(isinstance(one, ast.List) and not one.elts for one in values)
+        is_list = bool(values) and all(
+            (isinstance(one, ast.List) and not one.elts) or (isinstance(one, ast.Call) and last_name(one.func) == "zip")
+            for one in values
+        )
         for one in self.script.uses[first.id] if isinstance(first, ast.Name) else ():  # what is appended to it
             over = self.script.above(one, ast.For)
             is_list &= over is None or not isinstance(over.iter, ast.Tuple | ast.List)
@@ -151,13 +164,14 @@ class Apart(Names):
         given = [words[one] for one in ("dim", "axis", "start_dim") if one in words]
         if re.fullmatch("(?:Log)?Softm(?:ax|in)|(?:Un)?[fF]latten", name) and "keras" not in whole:
             given += call.args[:1]
-        return not any(re.fullmatch("-?[1-9]", ast.unparse(one)) is None for one in given)
+        return not any(re.fullmatch("-1|[1-9]", ast.unparse(one)) is None for one in given)
 
     def is_one_by_one(self, call: ast.Call, name: str, whole: str) -> bool:
         """Whether a function has one thing of records, and no axis of theirs."""
-        axes = [ast.unparse(one.value) for one in call.keywords if one.arg in ("dim", "axis", "start_dim")]
-        axes += [ast.unparse(one) for one in call.args[bool(whole) :][:1]]
-        if name in ("flatten", "ravel", "unsqueeze", "expand_dims", "squeeze") and "0" in axes:
+        axes = [ast.unparse(one.value) for one in call.keywords if one.arg in ("dim", "axis", "axes", "start_dim")]
+        if name in ("flatten", "ravel", "unsqueeze", "expand_dims", "squeeze"):
+            axes += [ast.unparse(one) for one in call.args[bool(whole) :][:1]]
+        if any(re.fullmatch("-1|[1-9]", one) is None for one in axes):
             return False
         is_of_numbers = re.match(r"torch\.(?!utils)|numpy\.|jax\.", whole) is not None
         return not is_of_numbers or sum(bool(self.of(one) & RECORD) for one in call.args) < 2

@@ -8,7 +8,9 @@ from typing import Final
 
 from fastacct.scripts.apart import Apart
 from fastacct.scripts.kinds import (
+    ALL,
     ASIDE,
+    DATA,
     EACH_LOSS,
     FIGURE,
     KNOWN,
@@ -17,16 +19,19 @@ from fastacct.scripts.kinds import (
     LOSSES,
     MODEL,
     NONE,
+    OUTPUT,
     RECORD,
     SHOWN,
+    SUM,
     TOLD,
     WATCHED,
     WORDS,
     Kinds,
 )
+from fastacct.scripts.steps import is_off
 from fastacct.scripts.tree import UnclearError, last_name, walk
 
-_MEANT: Final = ("mean", "sum", "reduce_mean", "reduce_sum", "nanmean")
+_MEANT: Final = ("mean", "sum", "reduce_mean", "reduce_sum")
 _READS: Final = re.compile(r"^load|^read|^memmap$|genfromtxt|loadtxt|Dataset$|MNIST|CIFAR|SVHN|ImageFolder")
 _TABLES: Final = re.compile(
     r"^(?:pandas|polars)\.read_|^numpy\.(?:load|genfromtxt|loadtxt|memmap)$|^torchvision\.datasets\.|^datasets\.load_dataset$"
@@ -38,7 +43,9 @@ _NORMED: Final = re.compile(
     re.I,
 )
 """Models that normalise by batches."""
-_LOCAL: Final = re.compile(r"^[./~]|checkpoint|ckpt|\.(?:pt|pth|bin|h5|safetensors)$")
+_LOCAL: Final = re.compile(
+    r"^[./~]|^(?:out|run|result|save|model|log|exp)\w*/|checkpoint|ckpt|\.(?:pt|pth|bin|h5|safetensors)$"
+)
 _PUTS: Final = ("append", "extend", "add", "update", "appendleft", "extendleft", "insert", "put", "push")
 _COUNTS: Final = re.compile(r"^(?:torch|numpy|math|tensorflow|jax)\.")
 _SEEDS: Final = ("seed_everything", "manual_seed", "manual_seed_all", "set_seed", "seed", "set_random_seed")
@@ -51,11 +58,12 @@ class Calls(Apart):
     """Calls with the kinds of their values."""
 
     def _call(self, call: ast.Call) -> Kinds:
-        name, whole = last_name(call.func), self.script.qualified(call.func)
+        whole = self.script.qualified(call.func)
+        name = whole.rpartition(".")[2] or last_name(call.func)  # of what is imported by another name, too
         given = [one.value if isinstance(one, ast.Starred) else one for one in call.args]
         kinds = [
-            *map(self.of, given),
-            *(self.of(one.value) for one in call.keywords if one.arg not in WORDS["mapping"]),
+            *(self.of(one) | (RECORD if name in _PUTS and self.is_length(one) else NONE) for one in given),
+            *(self.of(one.value) & (ALL if one.arg not in WORDS["mapping"] else NONE) for one in call.keywords),
         ]
         within = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
         of = self.of(within) if within is not None else NONE
@@ -80,20 +88,22 @@ class Calls(Apart):
         if called is not None and not whole and (self.of(called) & MODEL or name == "self") and RECORD & every:
             if every & TOLD:
                 self.ask(call)
-            return RECORD
+            return RECORD | OUTPUT
         if not every and _READS.search(name):
             owner = self.script.owner(call)
             is_data = owner is not None and any(getattr(one, "name", "") == "__getitem__" for one in owner.body)
-            is_aside = re.search("train=False|test|valid", ast.unparse(call)) is not None
+            is_aside = re.search("train=False|(?:test|valid(?:ation)?)(?![a-z])", ast.unparse(call)) is not None
             return RECORD if is_data or (_TABLES.search(whole) and not is_aside) else NONE
+        if name in WORDS["extremes"] and any(map(self.is_length, given)):
+            return SHOWN
         if not every:
             return MODEL if whole.startswith("torch.optim.") else NONE
         if name == "range" and every & TOLD:
             self.ask(call)
-        if name in WORDS["sizes"]:
-            return NONE
+        if name in WORDS["sizes"] and (name != "len" or within is None):
+            return SHOWN if every & SHOWN and name == "len" else NONE
         if (
-            name.endswith("_")
+            (name.endswith("_") or name.startswith("assign"))
             and name[:1] != "_"
             and isinstance(within, ast.Name | ast.Attribute)
             and NONE.union(*kinds)
@@ -103,7 +113,9 @@ class Calls(Apart):
                 self.ask(call)
             return of | NONE.union(*kinds)
         if name in ("backward", "manual_backward"):
-            if every & (SHOWN | RECORD) or (NONE.union(*kinds) and of & FIGURE):
+            is_summed = re.search("loss_reduction=.sum", self.script.text) is not None
+            is_other = bool(every & FIGURE) and self.loop.framework == "opacus" and bool(every & SUM) != is_summed
+            if every & (SHOWN | RECORD) or (NONE.union(*kinds) and of & FIGURE) or is_other:
                 self.ask(call)
             return NONE
         if name in WORDS["learns"] and RECORD & NONE.union(*kinds):
@@ -121,7 +133,12 @@ class Calls(Apart):
         if every & MODEL:
             return self._of_model(call, name, whole, of, NONE.union(*kinds))
         if every & RECORD:
-            return self._of_records(call, name, whole, of, every)
+            found = self._of_records(call, name, whole, every)
+            if found & RECORD:
+                return found | (every & OUTPUT)
+            found |= SUM if name in ("sum", "reduce_sum") and found & FIGURE else NONE
+            is_loss = every & OUTPUT or LOSSES.search(whole) or self.tag(call.func) & LOSS
+            return found if is_loss else found | DATA
         if whole.startswith(("subprocess.", "shutil.", "os.")) or name.startswith("load"):
             self.ask(call)
         if whole in ("torch.save", "numpy.save", "numpy.savez", "pickle.dump") and every & SHOWN:
@@ -129,7 +146,7 @@ class Calls(Apart):
         for thing in (*given, within) if not LIBRARY.match(whole) and not _COUNTS.match(whole) else ():
             if isinstance(thing, ast.Name | ast.Attribute | ast.Subscript):  # what may keep the others
                 self.add(self.key(self.root(thing)), NONE.union(*kinds))
-        return SHOWN if name not in WORDS["same"] else every  # of figures
+        return SHOWN | (every & DATA) if name not in WORDS["same"] else every  # of figures
 
     def _local(self, call: ast.Call, name: str, whole: str) -> None:
         """What is asked of a call whatever it is given: weights of a file, layers and axes that are not known."""
@@ -151,14 +168,16 @@ class Calls(Apart):
         if name in _SEEDS and _HOOK.match(getattr(here, "name", "")):
             self.ask(call)
         texts = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        if any(one.arg in WORDS["odd"] or "plateau" in ast.unparse(one.value).lower() for one in call.keywords):
+        odd = WORDS["odd"] - ({"weights"} if whole.startswith("torchvision.models.") else set())
+        if any(one.arg in odd or "plateau" in ast.unparse(one.value).lower() for one in call.keywords):
             self.ask(call)
         words = {one.arg: one.value for one in call.keywords}
         made = f"{name} {texts[0] if name == 'create_model' and texts else ''}"
+        trained = self.script.text.partition("requires_grad")[0]  # what is frozen is left as it is
         is_normed = re.search("[bB]atch_?[nN]orm", name) or (
             _NORMED.search(whole if "keras.app" in whole else made) and "norm_layer" not in words
         )
-        if name in WORDS["sets"] or (is_normed and "ModuleValidator.fix(" not in self.script.text):
+        if name in WORDS["sets"] or (is_normed and "ModuleValidator.fix(" not in trained):
             self.ask(call)
         if any(one in words and self.of(words[one]) & RECORD for one in WORDS["aside"]):
             self.ask(call)
@@ -172,7 +191,7 @@ class Calls(Apart):
                 self.ask(call)
         if name == "TensorBoard" and {one.arg for one in call.keywords} - {"log_dir"}:
             self.ask(call)
-        if name == "from_pretrained" and any(map(_LOCAL.search, texts)):
+        if (name == "from_pretrained" and any(map(_LOCAL.search, texts))) or name in ("load_model", "load_weights"):
             self.ask(call)
 
     def _is_here(self, call: ast.Call, name: str, whole: str) -> bool:
@@ -247,10 +266,17 @@ class Calls(Apart):
         if name in _PUTS and isinstance(call.func, ast.Attribute):
             self.add(self.key(self.root(call.func.value)), given)
             is_used = of & given & RECORD and not isinstance(self.script.parent[call], ast.Expr)
-            if (of & MODEL and given & TOLD) or is_used:
+            root = self.root(call.func.value)
+            rows = self.script.lookup(root.id, root)[1] if isinstance(root, ast.Name) else []
+            is_more = any(isinstance(row.value, ast.ListComp) and self.of(row.value) & RECORD for row in rows)
+            if (of & MODEL and given & TOLD) or is_used or (is_more and given & RECORD):
                 self.ask(call)
             return NONE
-        if given & RECORD:
+        here = getattr(self.script.above(call, ast.FunctionDef), "name", "")
+        is_hidden = (
+            here == "training_step" and given & TOLD and ASIDE.search(" ".join(map(ast.unparse, call.args[:1])))
+        )  # "val_loss"
+        if given & (RECORD | DATA) or is_hidden:
             self.ask(call)
         return NONE
 
@@ -261,6 +287,7 @@ class Calls(Apart):
             if name == "compile":
                 self._compiled(call)
             is_state = name == "load_state_dict" and within is not None and "opt" in last_name(within).lower()
+            is_state |= name == "load_state_dict" and call.lineno < self.loop.line and not self._is_public(call)
             if is_state or (given & TOLD and name not in WORDS["told"] | WORDS["shows"]):
                 self.ask(call)
             if within is not None and last_name(within) == "self" and self.is_layer(call):
@@ -294,6 +321,16 @@ class Calls(Apart):
         self.ask(call)
         return given
 
+    def _is_public(self, call: ast.Call) -> bool:
+        """Whether weights are those of another module, or of an address."""
+        try:
+            made = [part for one in call.args for part in walk(self.script.resolve(one)) if isinstance(part, ast.Call)]
+        except UnclearError:
+            return False
+        return is_off(self.script, call) or all(
+            last_name(one.func) == "state_dict" or "url" in last_name(one.func) for one in made
+        )
+
     def _trains(self, node: ast.expr) -> bool:
         """Whether what has a method fit() is no thing of a library that learns from records without noise."""
         try:
@@ -311,22 +348,32 @@ class Calls(Apart):
             if not is_named and not self.tag(one) & (LOSS | EACH_LOSS):
                 self.ask(one)
 
-    def _of_records(self, call: ast.Call, name: str, whole: str, of: Kinds, every: Kinds) -> Kinds:
+    def _of_object(self, call: ast.Call) -> Kinds:
+        """What forward() of a class of the file tells of records, where one of its objects is called."""
+        rows = self.script.lookup(call.func.id, call)[1] if isinstance(call.func, ast.Name) else []
+        made = [self.classes.get(last_name(row.value.func)) for row in rows if isinstance(row.value, ast.Call)]
+        ends = [
+            each for one in made if one for each in one.body if getattr(each, "name", "") in ("forward", "__call__")
+        ]
+        return NONE.union(*(self.kinds.get(("returned", one), NONE) & TOLD for one in ends))
+
+    def _of_records(self, call: ast.Call, name: str, whole: str, every: Kinds) -> Kinds:
         """What is made of records."""
         if every & TOLD:
             self.ask(call)
             return RECORD
-        if LOSSES.search(whole):
-            return FIGURE if self.tag(call) == LOSS else RECORD
-        if not whole and (tags := self.tag(call.func)) & (LOSS | EACH_LOSS):
-            return FIGURE if tags == LOSS else RECORD
+        tags = NONE if whole and not LOSSES.search(whole) else self.tag(call if whole else call.func)
+        if tags & (LOSS | EACH_LOSS):
+            return RECORD if tags & EACH_LOSS else FIGURE | (tags & SUM)
         axes = self.axes(call, whole)
+        if (told := self._of_object(call)) or self.is_layer(call):  # also one with the name of such a function
+            return told or RECORD
         if name in WORDS["reduces"]:
             if axes is None:
                 if name == "sum" and any(isinstance(one, ast.List) for one in call.args[1:]):
                     self.ask(call)
                 return FIGURE if name in _MEANT else RECORD | SHOWN if name in WORDS["extremes"] else SHOWN
-            return RECORD if axes and all(one not in ("0", "-4") for one in axes) else SHOWN
+            return RECORD if axes and all(re.fullmatch("-1|[1-9]|.*range.*", one) for one in axes) else SHOWN
         if name in WORDS["orders"]:
             if axes is None or "0" in (axes[1:] if name == "permute" else axes) or self.is_flat(call, axes):
                 self.ask(call)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from fastacct.loaders import loader_guide
-from fastacct.scripts import gaps, tables
+from fastacct.scripts import tables
 from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single, iterated, refuse_added
 from fastacct.scripts.names import Script
@@ -16,6 +16,8 @@ from fastacct.scripts.noise import loops_around
 from fastacct.scripts.sources import Loader, size_of, torch_loader
 from fastacct.scripts.steps import (
     ask_of_file,
+    ask_of_kinds,
+    beside,
     goes_on,
     is_earlier,
     over,
@@ -33,9 +35,6 @@ _OLD: Final = ("private_transformers.PrivacyEngine", "private_transformers.priva
 _RATE: Final = "Opacus draws at 1 / len(loader), so records / batch size must be len(loader)"
 _FITTED: Final = ("model", "train_dataloaders", "val_dataloaders", "datamodule")
 _TRAINERS: Final = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
-
-
-# -- Opacus ----------------------------------------------------------------------------------------------------------
 
 
 def opacus(loop: Loop, call: ast.Call) -> Loop:
@@ -79,7 +78,7 @@ def _private(loop: Loop, call: ast.Call) -> Loop:
         loop.ask("noise_multiplier", f"line {call.lineno}: clipping that changes the noise")
     if "noise_generator" in said:
         loop.ask_secret(said["noise_generator"])
-    gaps.ask_of_kinds(loop, said, call)
+    ask_of_kinds(loop, said, call)
     ask_of_file(loop)
     if _is_lightning(script, call):
         return _in_lightning(loop, said, is_poisson)
@@ -102,7 +101,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         loop.steps = steps = steps_of(script, script.origin(optimizer))
         loop.earlier = [one for one in steps if is_earlier(script, one, call)]
         steps = [one for one in steps if one not in loop.earlier]
-        if (given := said.get("optimizer")) and (other := gaps.beside(script, given, optimizer, call)) is not None:
+        if (given := said.get("optimizer")) and (other := beside(script, given, optimizer, call)) is not None:
             raise NoNumberError(
                 other, "a step of the optimizer before make_private, which neither clips nor adds noise"
             )
@@ -133,7 +132,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
             key = script.origin(iterated(script, inner.iter))
             if key not in {script.origin(private), script.origin(source)}:
                 refuse_inside(script, inner, {script.origin(private), script.origin(source)})
-                gaps.refuse_kept(script, {script.origin(private)})
+                loop.vouch(inner, "each round has a batch that is drawn anew, and none that is kept")
                 raise UnclearError(inner, f"{ast.unparse(inner.iter)[:40]} is not the loader that was made private")
             is_used = key == script.origin(private)
             if not is_used:

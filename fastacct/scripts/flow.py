@@ -149,8 +149,8 @@ class Flow:
                 if one.kind == "parameter":
                     yield from self._arguments(one.node)
             return
-        here = _place(self.script.statement(use))
-        rows = [(one, _place(self.script.statement(one.node))) for one in found]
+        here = place(self.script.statement(use))
+        rows = [(one, place(self.script.statement(one.node))) for one in found]
         before = sorted((row for row in rows if row[1] < here), key=lambda row: row[1], reverse=True)
         around = {*self.script.around(use, *FUNCTIONS)}
         last: ast.AST | None = None
@@ -167,8 +167,8 @@ class Flow:
             if is_inside and not isinstance(statement, ast.AugAssign):
                 last = statement
                 break
-        for one, place in rows:
-            if place >= here and (value := value_of(self.script, one.node, use.id)) is not None:
+        for one, there in rows:
+            if there >= here and (value := value_of(self.script, one.node, use.id)) is not None:
                 loops = {*self._loops(one.node)} & around
                 if any(last is None or last not in [*walk(loop)] for loop in loops):
                     yield value
@@ -195,5 +195,6 @@ class Flow:
         yield from (one for one in self.script.around(node, *FUNCTIONS) if isinstance(one, ast.For | ast.While))
 
 
-def _place(node: ast.AST) -> tuple[int, int]:
+def place(node: ast.AST) -> tuple[int, int]:
+    """Where a node stands in its file."""
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)

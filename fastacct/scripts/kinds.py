@@ -20,8 +20,11 @@ from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 Kinds = frozenset[str]
 NONE: Final[Kinds] = frozenset()
 RECORD, FIGURE, SHOWN, MODEL = (frozenset({one}) for one in ("record", "figure", "shown", "model"))
+OUTPUT, DATA, SUM = frozenset({"output"}), frozenset({"data"}), frozenset({"sum"})
+"""Beside them: records of which a model made something, figures of records of which none did, and sums."""
 LOSS, EACH_LOSS, KNOWN = (frozenset({one}) for one in ("loss", "losses", "known"))
-TOLD: Final = frozenset({"figure", "shown"})
+TOLD: Final = frozenset({"figure", "shown", "data", "sum"})
+ALL: Final = TOLD | RECORD | OUTPUT | MODEL
 WORDS: Final = {
     name: frozenset(text.split())
     for name, text in tomllib.loads(Path(__file__).with_name("plain.toml").read_text("utf-8")).items()
@@ -51,10 +54,13 @@ WATCHED: Final = re.compile("|".join(WORDS["watched"]))
 ASIDE: Final = re.compile(r"test|valid|\bval\b|val_|dev\b|public|eval", re.I)
 """Words of data, and of figures of it, that is not trained on."""
 ASIDE_KEY: Final = re.compile(
-    r"(?:[a-z]+_)?(?:test|valid|validation|val|dev|eval|public)"
+    r"(?:[xy]_)?(?:test|valid|validation|val|dev|eval|public)"
     r"(?:_(?:x|y|data|set|split|loader|dataset|images|labels|loss|acc|accuracy|matched|mismatched)\w*)?",
     re.I,
 )
+
+
+_LENGTH: Final = re.compile(r"len\(.*\)|.*\.size\(0\)|.*\.shape\[0\]", re.S)
 
 
 class Names:
@@ -69,6 +75,11 @@ class Names:
         self.is_last = False
         self.open: set[object] = set()
         self.functions = flow.defined
+        made = [ast.unparse(one.value) for one in self.script.attributes["from_pretrained"]]
+        self.is_mean = all(
+            re.search("Tokenizer|Config|Processor|Extractor|(?<!Token)Classification|Choice", one) for one in made
+        )
+        """Whether the loss that a model gives is a mean over records."""
         self.classes = {one.name: one for one in self.script.nodes if isinstance(one, ast.ClassDef)}
 
     def of(self, node: ast.AST | None) -> Kinds:
@@ -91,7 +102,8 @@ class Names:
         if not isinstance(node, ast.Name):
             return None
         scope = self.script.lookup(node.id, node)[0]
-        return (scope, node.id) if scope is not self.script.tree else node.id
+        is_shared = scope is self.script.tree or node.id in self.script.shared
+        return node.id if is_shared else (scope, node.id)
 
     def root(self, node: ast.expr) -> ast.expr:
         """The name or field that an element, or what a method returns, is of."""
@@ -105,6 +117,24 @@ class Names:
         if isinstance(node, ast.Name) and isinstance(self.key(node), tuple):
             found |= self.kinds.get(node.id, NONE) & MODEL
         return found
+
+    def is_length(self, node: ast.AST) -> bool:
+        """Whether an expression says how long a thing of records is that a loop goes through, or a function has."""
+        if isinstance(node, ast.BinOp):
+            return self.is_length(node.left) or self.is_length(node.right)
+        if isinstance(node, ast.Name) and node.id not in self.open:
+            self.open.add(node.id)
+            rows = self.script.lookup(node.id, node)[1]
+            found = any(row.kind == "value" and row.value is not None and self.is_length(row.value) for row in rows)
+            self.open.discard(node.id)
+            return found
+        is_said = isinstance(node, ast.Call | ast.Subscript) and _LENGTH.fullmatch(ast.unparse(node))
+        of = [one for one in walk(node) if isinstance(one, ast.Name) and one.id != "len"] if is_said else []
+        if not of:
+            return False
+        root = of[0]
+        rows = self.script.lookup(root.id, root)[1] if isinstance(root, ast.Name) else []
+        return any(row.kind in ("other", "parameter") for row in rows) and bool(self.of(root) & RECORD)
 
     def _tag(self, target: ast.expr, tags: Kinds) -> None:
         if tags and isinstance(target, ast.Name | ast.Attribute):
@@ -140,9 +170,12 @@ class Names:
         whole = self.script.qualified(node.func if isinstance(node, ast.Call) else node)
         if LOSSES.search(whole):
             said = node.keywords if isinstance(node, ast.Call) else []
-            if any(one.arg in ("weight", "pos_weight") and not self._is_fixed(one.value) for one in said):
+            words = {one.arg: one.value for one in said}
+            is_free = "weight" in words and "sum" not in map(ast.unparse, words.values())  # by which a mean is divided
+            if is_free or any(not self._is_fixed(words[one]) for one in ("weight", "pos_weight") if one in words):
                 self.ask(node)
-            return EACH_LOSS if any("none" in ast.unparse(one.value).lower() for one in said) else LOSS
+            texts = " ".join(ast.unparse(one.value).lower() for one in said)
+            return EACH_LOSS if "none" in texts else LOSS | SUM if "sum" in texts else LOSS
         if isinstance(node, ast.Call):
             is_moved = last_name(node.func) in ("to", "cuda", "cpu") and isinstance(node.func, ast.Attribute)
             if is_moved and isinstance(node.func, ast.Attribute):

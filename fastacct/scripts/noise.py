@@ -102,7 +102,8 @@ def library(script: Script, call: ast.Call) -> str:
 
 def place(script: Script) -> ast.AST | None:
     """Where noise is added to gradients, in a file that clips them."""
-    return next(iter(flow_of(script).sums()), None) if bounds(script) or _is_tested(script) else None
+    found = flow_of(script).sums()
+    return found[0] if found and (bounds(script) or _is_tested(script)) else None
 
 
 def _is_tested(script: Script) -> bool:
@@ -229,18 +230,24 @@ class Flow:
         self.script = script
         self.keys: dict[ast.AST, Key] = {}
         self.named: dict[ast.AST, tuple[bool, list[Key]]] = {}
-        """Of an expression, whether it is gradients by itself, and the names in it."""
-        self.gradients: set[Key] = set()
         self.noises: set[Key] = set()
-        nodes = script.nodes
-        self.defined = {one.name: one for one in nodes if isinstance(one, ast.FunctionDef)}
-        self.linked = links = [(self.key(name), value) for one in nodes for name, value in self.links(one)]
+        self.moved: set[Key] | None = None
+        self.defined = {one.name: one for one in script.nodes if isinstance(one, ast.FunctionDef)}
+        self.linked = [row for one in script.nodes for row in self.links(one)]
         """Names, and what is put into them."""
-        size = -1
-        while size != (size := len(self.gradients) + len(self.noises)):
-            self.gradients.update(key for key, value in links if key not in self.gradients and self.is_gradient(value))
-            self.gradients.update(self._summed())
-            self.noises.update(key for key, value in links if key not in self.noises and self.is_noise(value))
+        while found := {self.key(name) for name, value in self.linked if self.is_noise(value)} - self.noises:
+            self.noises |= found
+
+    def gradients(self) -> set[Key]:
+        """Names that hold gradients; of some files nobody asks."""
+        if self.moved is not None:
+            return self.moved
+        rows = [(self.key(name), *self._read(value)) for name, value in (*self.linked, *self._summed())]
+        found: set[Key] = set()
+        while more := {key for key, is_sure, keys in rows if is_sure or not found.isdisjoint(keys)} - found:
+            found |= more
+        self.moved = found
+        return found
 
     def key(self, node: ast.AST) -> Key:
         """A name with the scope that binds it; a field by its name alone."""
@@ -253,19 +260,17 @@ class Flow:
 
     def is_gradient(self, node: ast.AST) -> bool:
         """Whether gradients go into an expression."""
-        if node not in self.named:
-            found = [one for one in walk(node) if last_name(one)]
-            own = any(_GRADIENT.search(last_name(one)) and not _is_method(one) for one in found)
-            self.named[node] = (
-                own or any(map(_is_scaled, walk(node))),
-                [self.key(one) for one in found if not _is_method(one)],
-            )
-        is_sure, keys = self.named[node]
-        return is_sure or not self.gradients.isdisjoint(keys)
+        is_sure, keys = self._read(node)
+        return is_sure or not self.gradients().isdisjoint(keys)
 
-    def is_named(self, node: ast.AST) -> bool:
-        """Whether an expression is gradients by its own names."""
-        return self.is_gradient(node) and self.named[node][0]
+    def _read(self, node: ast.AST) -> tuple[bool, list[Key]]:
+        """Whether an expression is gradients by itself, and the names in it."""
+        if node not in self.named:
+            inside = walk(node)
+            found = [one for one in inside if last_name(one) and not _is_method(one)]
+            is_sure = any(_GRADIENT.search(last_name(one)) for one in found) or any(map(_is_scaled, inside))
+            self.named[node] = is_sure, [] if is_sure else [self.key(one) for one in found]
+        return self.named[node]
 
     def is_noise(self, node: ast.AST | None) -> bool:
         """Whether an expression is noise, scaled or of another shape; what a network makes of it is none."""
@@ -342,15 +347,11 @@ class Flow:
         elif isinstance(node, ast.Call):
             yield from self._passed(node)
 
-    def _summed(self) -> Iterator[Key]:
-        """Names of sums that gradients are added to in place."""
-        for call in self.script.calls:
-            if (
-                isinstance(call.func, ast.Attribute)
-                and call.func.attr == "add_"
-                and any(map(self.is_gradient, call.args))
-            ):
-                yield from (self.key(one) for one in _leaves(call.func.value))
+    def _summed(self) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """Names of sums, and what is added to them in place."""
+        for method in self.script.attributes["add_"]:
+            for one in getattr(self.script.parent[method], "args", ()):
+                yield from ((name, one) for name in _leaves(method.value))
 
     def _passed(self, call: ast.Call) -> Iterator[tuple[ast.AST, ast.AST]]:
         """Parameters, and what a call gives them; a function that a call is given takes the rest."""

@@ -10,11 +10,25 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from fastacct.scripts.calls import Calls
 from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
-from fastacct.scripts.kinds import ASIDE, FIGURE, LOSS, MODEL, NONE, RECORD, SHOWN, TOLD, WORDS, Kinds
-from fastacct.scripts.tree import Function, UnclearError, last_name, parts, walk
+from fastacct.scripts.kinds import (
+    ASIDE,
+    DATA,
+    FIGURE,
+    KNOWN,
+    LOSS,
+    MODEL,
+    NONE,
+    OUTPUT,
+    RECORD,
+    SHOWN,
+    TOLD,
+    WORDS,
+    Kinds,
+)
+from fastacct.scripts.rounds import Rounds
+from fastacct.scripts.tree import Function, last_name, parts, walk
 
 CLAIM: Final = (
     "there, too, each record is one example that is treated by itself, the private steps alone move the model, one for "
@@ -25,12 +39,14 @@ _STEPS: Final = ("training_step", "validation_step", "test_step", "predict_step"
 _HOOKS: Final = re.compile(
     "on_|optimizer_step|lr_scheduler_step|configure_gradient|transfer_batch|backward|compute_loss"
 )
-_MOVES_NOTHING: Final = re.compile(
-    r"sched|prof|account|meter|engine|pbar|bar$|scaler|progress|\benv\b|tracker|privacy", re.I
+_NUMBERS: Final = re.compile(r"_idx$|_index$|^(?:idx|_|training|epoch|\w*_step)$")
+_SETTINGS: Final = re.compile(
+    r"id$|^(?:e|rank|world\w*|epochs|step|seed|m|layer|args|argv|cfg|config|state|control|self|cls)$"
 )
+"""Parameters that are no records, and those of functions that others are given."""
 
 
-class Plain(Calls):
+class Plain(Rounds):
     """The lines of a training that are not plain."""
 
     def __init__(self, loop: Loop, flow: Flow) -> None:
@@ -44,18 +60,23 @@ class Plain(Calls):
         for node in self.script.nodes:
             if isinstance(node, Function):
                 self._begin(node)
+            elif isinstance(node, ast.Lambda) and not isinstance(self.script.parent[node], ast.Assign):
+                self._given(node)
         before = None
         while before != (before := [sum(map(len, one.values())) for one in (self.kinds, self.tags)]):
             self._round()
         self.is_last = True
         self._round()
-        self._trained()
-        self._stepped()
+        self.trained()
+        self.stepped()
 
     def _begin(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """What a function is given that a library calls: records."""
         owner = self.script.owner(function)
         taken = [one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+        uses = self.script.uses[function.name] if owner is None else self.script.attributes[function.name]
+        if any(one is not getattr(self.script.parent[one], "func", None) for one in uses):
+            self._given(function)
         if owner is None:
             return
         whole = [self.script.qualified(one) for one in owner.bases]
@@ -64,12 +85,24 @@ class Plain(Calls):
         )
         is_hook = any(whole) and _HOOKS.match(function.name)
         for one in taken[1:] if is_forward or function.name in (*_STEPS, "__call__") or is_hook else ():
-            if not re.search(r"_idx$|_index$|^(?:idx|_|training|epoch|\w*_step)$", one):
+            if not _NUMBERS.search(one):
                 is_batch = not is_hook or re.search("batch|input|output|data", one)
                 is_model = is_hook and re.search("optim|model|module", one)
                 self.add((function, one), RECORD if is_batch else MODEL if is_model else SHOWN)
         if function.name in ("__getitem__", "__iter__", "collate_fn"):
             self.add(("returned", function), RECORD)
+
+    def _given(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        """A function that others are given, who may call it with records."""
+        uses = self.script.uses[function.name] if isinstance(function, Function) else []
+        above = [self.script.parent[one] for one in uses]
+        said = {word.arg for one in above if isinstance(one, ast.Call) for word in one.keywords}  # partial(f, scale=2)
+        if function.args.vararg is not None:
+            self.add((function, function.args.vararg.arg), RECORD)
+        for one in function.args.args:
+            is_other = _NUMBERS.search(one.arg) or _SETTINGS.search(one.arg) or self.flow.is_model(one.arg)
+            if not is_other and one.arg not in said:
+                self.add((function, one.arg), RECORD)
 
     # -- statements --------------------------------------------------------------------------------------------------
 
@@ -80,6 +113,8 @@ class Plain(Calls):
                 one = one.value
             if isinstance(one, ast.Name):
                 self.add(self.key(one), kinds)
+                if isinstance(self.script.scope(one), ast.ClassDef):  # Settings.mean
+                    self.add(one.id, kinds & TOLD)
             elif isinstance(one, ast.Attribute):
                 self._set_field(one, kinds)
             elif isinstance(one, ast.Subscript):
@@ -88,28 +123,42 @@ class Plain(Calls):
                 is_set = isinstance(root, ast.Attribute) and root.attr == "environ"
                 is_plain = is_set and not re.search("WATCH|GRAD", ast.unparse(one.slice))
                 is_plain |= getattr(one.slice, "value", "") in ("lr", "weight_decay") and not kinds & TOLD
-                if (self.of(root) & MODEL or is_set) and not is_plain:
+                is_plain &= not self.is_length(getattr(self.script.statement(one), "value", one))
+                value = getattr(self.script.statement(one), "value", None)
+                made = self.script.qualified(value.func) if isinstance(value, ast.Call) else ""
+                if (self.of(root) & MODEL or is_set) and not is_plain and not made.startswith("torch.nn."):
                     self.ask(one)
                 elif isinstance(root, ast.Name | ast.Attribute):
                     if self.of(root) & kinds & RECORD and isinstance(one.slice, ast.Slice | ast.Tuple | ast.UnaryOp):
                         self.ask(one)
                     self.add(self.key(root), kinds)
+                    self._keep(root, kinds)
 
     def _set_field(self, target: ast.Attribute, kinds: Kinds) -> None:
         """A field of self, or of a model: a layer, or requires_grad."""
+        value = getattr(self.script.statement(target), "value", None)
+        is_of_class = self.script.qualified(target.value) or last_name(target.value) in self.classes
+        if is_of_class and not isinstance(value, ast.Constant) and "environ" not in ast.unparse(target):
+            self.ask(target)  # a function of a library, or a method, that is replaced
+        self.add(target.attr, kinds if last_name(target.value) == "self" else kinds & TOLD)
         if last_name(target.value) == "self":
-            self.add(target.attr, kinds)
-            owner, here = self.script.owner(target), self.script.above(target, ast.FunctionDef)
-            is_module = owner is not None and any(_MODULE.search(self.script.qualified(one)) for one in owner.bases)
-            if is_module and kinds & (RECORD | TOLD) and getattr(here, "name", "") in ("forward", "call", *_STEPS):
-                self.ask(target)
-        elif (self.of(target.value) & (MODEL | RECORD) or self.of(target.value) & kinds & TOLD) and (
-            target.attr not in WORDS["fields"]
-        ):
-            value = getattr(self.script.statement(target), "value", None)
+            self._keep(target, kinds)
+        elif (
+            self.of(target.value) & (MODEL | RECORD)
+            or self.of(target.value) & kinds & TOLD
+            or (kinds & TOLD and self.tag(target.value) & KNOWN)
+        ) and target.attr not in WORDS["fields"]:
             made = self.script.qualified(value.func) if isinstance(value, ast.Call) else ""
             if not made.startswith("torch.nn."):
                 self.ask(target)
+
+    def _keep(self, target: ast.expr, kinds: Kinds) -> None:
+        """What a module keeps of records while it is called, in a field of its own."""
+        owner, here = self.script.owner(target), self.script.above(target, ast.FunctionDef)
+        is_module = owner is not None and any(_MODULE.search(self.script.qualified(one)) for one in owner.bases)
+        is_called = is_module and getattr(here, "name", "") in ("forward", "call", *_STEPS)
+        if is_called and isinstance(target, ast.Attribute) and kinds & (RECORD | TOLD):
+            self.ask(target)
 
     # -- statements --------------------------------------------------------------------------------------------------
 
@@ -142,20 +191,24 @@ class Plain(Calls):
             function = self.script.above(node, ast.FunctionDef)
             kinds = self.of(node.value)
             self.add(("returned", function), kinds)
+            if any("property" in ast.unparse(one) for one in getattr(function, "decorator_list", ())):
+                self.add(function.name, kinds & TOLD)  # type: ignore[union-attr]
+            if kinds & RECORD and getattr(function, "name", "") == "val_dataloader":
+                self.ask(node)
             if kinds & SHOWN and getattr(function, "name", "") in ("training_step", "compute_loss"):
                 self.ask(node)
         elif isinstance(node, ast.Expr | ast.Assert):
             kinds = self.of(node.value if isinstance(node, ast.Expr) else node.test)
-            value = getattr(node, "value", None)
-            is_branch = isinstance(value, ast.BoolOp) or (
-                self.script.above(node, ast.Try) is not None and value is None
-            )
-            if is_branch and kinds & (TOLD | RECORD):
+            if isinstance(getattr(node, "value", None), ast.BoolOp | None) and kinds & (TOLD | RECORD):
                 self.ask(node)
         elif isinstance(node, ast.Match) and self.of(node.subject) & (TOLD | RECORD):
             self.ask(node)
         elif isinstance(node, ast.ClassDef):
             self._class(node)
+        elif isinstance(node, Function):
+            taken = [*node.args.posonlyargs, *node.args.args][::-1]
+            for parameter, default in zip(taken, node.args.defaults[::-1], strict=False):
+                self.add((node, parameter.arg), self.of(default) & TOLD)
 
     def _assigned(self, target: ast.expr, value: ast.expr) -> None:
         """Tuples element by element, and what make_private returns: a model, an optimizer, and records."""
@@ -198,6 +251,8 @@ class Plain(Calls):
             for one in inside:  # what is set there tells of the records
                 if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
                     self.add(self.key(one), SHOWN)
+                elif isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute):  # and what is put into lists
+                    self.add(self.key(self.root(one.func.value)), SHOWN)
             if _is_empty(node.test) or all(self._is_harmless(one) for one in (*node.body, *node.orelse)):
                 return
             self.ask(node.test)
@@ -215,7 +270,7 @@ class Plain(Calls):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             is_plain = isinstance(node.value, ast.Constant | ast.Name) or not self.of(node.value)
             return is_plain and self.of(node.value) <= TOLD and all(isinstance(one, ast.Name) for one in targets)
-        return isinstance(node, ast.Pass | ast.Raise | ast.Assert) and self.script.above(node, ast.Try) is None
+        return isinstance(node, ast.Pass)
 
     def _class(self, node: ast.ClassDef) -> None:
         """A class that a library calls in the middle of a training: its methods are not followed."""
@@ -249,8 +304,15 @@ class Plain(Calls):
             return self.combined(node, node.op, self.of(node.left), self.of(node.right))
         if isinstance(node, ast.Compare):
             found = NONE.union(*map(self.of, (node.left, *node.comparators)))
-            is_named = any(isinstance(one, ast.In | ast.NotIn | ast.Is | ast.IsNot) for one in node.ops)
-            return NONE if is_named else found & RECORD or (found & TOLD and SHOWN)
+            is_named = any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops)
+            is_word = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+            is_named |= is_word and not found & TOLD  # "labels" in batch
+            if found & RECORD and found & TOLD:
+                self.ask(node)
+            sides = (node.left, *node.comparators)
+            is_length = any(map(self.is_length, sides)) and not all(isinstance(one, ast.Call) for one in sides)
+            found |= SHOWN if is_length else NONE
+            return NONE if is_named else found & (RECORD | OUTPUT) or (found & TOLD and SHOWN | (found & DATA))
         if isinstance(node, ast.IfExp):
             if self.of(node.test) & (TOLD | RECORD):
                 self.ask(node)
@@ -263,7 +325,8 @@ class Plain(Calls):
             is_fixed = not targets & {one.id for one in walk(node.elt) if isinstance(one, ast.Name)}
             if (is_fixed or (any(over) and not all(over))) and self.of(node.elt) & RECORD:
                 self.ask(node)  # each of them several times
-            return self.of(node.elt)
+            found = RECORD if self.is_length(node.elt) else self.of(node.elt)
+            return found | (SHOWN if isinstance(node, ast.SetComp) and found & RECORD else NONE)
         if isinstance(node, ast.DictComp):
             return self.of(node.value)
         if isinstance(node, ast.Dict):
@@ -272,6 +335,11 @@ class Plain(Calls):
                     self.ask(node)
         if isinstance(node, ast.Yield):
             self._yielded(node)
+        starred = [one for one in getattr(node, "elts", ()) if isinstance(one, ast.Starred)]
+        if sum(bool(self.of(one.value) & RECORD) for one in starred) > 1:
+            self.ask(node)
+        if isinstance(node, ast.NamedExpr):
+            self.put(node.target, self.of(node.value))
         if isinstance(node, ast.Slice):
             return NONE.union(*map(self.of, (node.lower, node.upper, node.step)))
         return NONE.union(*(self.of(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)))
@@ -296,51 +364,12 @@ class Plain(Calls):
             return self.kinds.get(node.attr, NONE)
         of = self.of(node.value) | (self.kinds.get(node.attr, NONE) & TOLD)
         if node.attr == "loss" and of:
-            return FIGURE
+            return of & TOLD or (FIGURE if self.is_mean else SHOWN)
         if node.attr in ("logits", "last_hidden_state", "pooler_output") and of & MODEL:
             return RECORD
         if (of & MODEL and node.attr in WORDS["inner"]) or (of & RECORD and node.attr in WORDS["turned"]):
             self.ask(node)
         return of
-
-    # -- the loop ----------------------------------------------------------------------------------------------------
-
-    def _trained(self) -> None:
-        """A loop that takes private steps: one backward() for a batch, of which nothing is kept."""
-        for body in (one for one in (self.loop.body, *self.loop.more) if one is not None):
-            inside = [one for one in walk(body) if isinstance(one, ast.Call)]
-            back = [one for one in inside if last_name(one.func) in ("backward", "manual_backward")]
-            for one in back:
-                outer = self.script.above(self.script.parent[one], ast.For)
-                if one is not back[0] or (
-                    outer is not body and outer is not None and body in self.script.around(outer)
-                ):
-                    self.ask(one)
-            for test in (one for one in walk(body) if isinstance(one, ast.If)):
-                for put in (each for each in walk(test) if isinstance(each, ast.Assign)):
-                    if isinstance(put.value, ast.Name | ast.Tuple) and self.of(put.value) & RECORD:
-                        self.ask(put)  # a batch that later rounds use
-            for one in inside:
-                if last_name(one.func) in ("append", "extend", "add") and any(
-                    self.of(each) & RECORD for each in one.args
-                ):
-                    self.ask(one)
-
-    def _stepped(self) -> None:
-        """Steps of which it is not seen that they have noise, or move nothing."""
-        for one in self.script.attributes["step"] if self.loop.framework in ("opacus", "private_transformers") else ():
-            call, name = self.script.parent[one], last_name(one.value)
-            if isinstance(call, ast.Call) and call.func is one and call not in self.loop.steps:
-                try:
-                    made = self.script.resolve(one.value)
-                except UnclearError:
-                    made = one.value
-                whole = self.script.qualified(made.func) if isinstance(made, ast.Call) else ""
-                is_known = (
-                    _MOVES_NOTHING.search(name) or ".lr_scheduler." in whole or self.loop.own or not self.loop.steps
-                )
-                if not is_known and call not in self.loop.earlier:
-                    self.ask(one)
 
 
 def _is_empty(test: ast.expr) -> bool:

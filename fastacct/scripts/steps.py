@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop, number
@@ -38,7 +38,14 @@ _LOADING: Final = re.compile(r"load|restore|resume|warm_?start|init_?from", re.I
 _AROUND_FILES: Final = (
     *("os.", "pathlib.", "builtins.", "shutil.", "logging.", "torch.nn", "torch.optim", "torchvision.", "opacus."),
 )
-_SEEDS: Final = ("manual_seed", "seed_everything", "set_seed", "set_random_seed", "enable_full_determinism")
+_SEEDS: Final = (
+    "manual_seed",
+    "manual_seed_all",
+    "seed_everything",
+    "set_seed",
+    "set_random_seed",
+    "enable_full_determinism",
+)
 _RESTORES: Final = ("set_rng_state", "set_rng_state_all", "set_state", "setstate", "fork_rng")
 _SHARED: Final = "on one batch: the batches of its steps are not drawn one by one"
 _ADDED: Final = "where it adds up k Poisson batches, fa.Gaussian(noise).poisson(rate, draws=k) is a step"
@@ -282,7 +289,7 @@ def _resumed(loop: Loop) -> Iterator[ast.Call]:
         inside = {last_name(one.func) for each in here for one in walk(each) if isinstance(one, ast.Call)}
         is_loading = bool({name, *inside} & {*_LOADED}) or _LOADING.search(name) is not None
         is_loading |= bool(whole) and not here and not whole.startswith(_AROUND_FILES) and name not in _SAVED
-        if not is_loading or not saved & {*_files(script, call)} or _is_off(script, call):
+        if not is_loading or not saved & {*_files(script, call)} or is_off(script, call):
             continue
         ends = [one for one in (loop.node, first) if one is not None and script.scope(one) is script.scope(call)]
         if any(call.lineno < line_of(one) for one in ends) or is_earlier(script, call, loop.node):
@@ -298,7 +305,7 @@ def _files(script: Script, call: ast.Call) -> Iterator[object]:
             yield ast.unparse(one)
 
 
-def _is_off(script: Script, node: ast.AST) -> bool:
+def is_off(script: Script, node: ast.AST) -> bool:
     """Whether a node stands under a condition that is not met."""
     test = script.above(node, ast.If)
     try:
@@ -312,3 +319,32 @@ def _is_read(script: Script, node: ast.AST) -> bool:
     above = script.parent[node] if isinstance(node, ast.Attribute) else script.parent[script.parent[node]]
     is_set = isinstance(above, ast.Subscript | ast.Attribute) and not getattr(above, "attr", "").startswith("items")
     return "setattr" not in (getattr(node, "id", ""), getattr(node, "attr", "")) and not is_set
+
+
+def beside(script: Script, given: ast.expr, returned: ast.expr, made: ast.Call) -> ast.AST | None:
+    """A step of the optimizer that make_private was given, in the place of the one that it returned."""
+    try:
+        key = script.origin(given)
+        if key == script.origin(returned):
+            return None
+        return next((one for one in steps_of(script, key) if not is_earlier(script, one, made)), None)
+    except UnclearError as error:
+        return next((one for one in script.attributes["step"] if error.node is one), None)  # scaler.step(optimizer)
+
+
+def ask_of_kinds(loop: Loop, said: Mapping[str, ast.expr], made: ast.Call) -> None:
+    """No number where Opacus draws by numbers of few bits, or where ghost clipping has another loss than its own."""
+    script = loop.script
+    for call in script.calls:
+        if last_name(call.func) == "set_default_dtype" and not re.search("float(?:32|64)", ast.unparse(call)):
+            text = f"{ast.unparse(call)[:50]}: Opacus draws by numbers of that type, at a larger rate"
+            loop.ask("noise", f"line {call.lineno}: {text}")
+    mode = said.get("grad_sample_mode")
+    if mode is None or getattr(mode, "value", "ghost") in ("hooks", "functorch", "ew"):
+        return
+    target = script.parent[made]
+    names = target.targets[0] if isinstance(target, ast.Assign) else None
+    criterion = names.elts[2] if isinstance(names, ast.Tuple) and len(names.elts) == 4 else None
+    uses = script.uses[criterion.id] if isinstance(criterion, ast.Name) else []
+    if not any(isinstance(one.ctx, ast.Load) for one in uses):
+        loop.ask("noise", f"line {made.lineno}: the criterion that this returns is not used, and no other loss clips")

@@ -15,6 +15,7 @@ FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES: Final = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _HARMLESS: Final = ("transform", "target_transform", "collate_fn", "requires_grad")
 """Attributes that are set without changing what a loader draws."""
+_LEAVES: Final = (ast.Name, ast.Constant)
 Kind = TypeVar("Kind", bound=ast.AST)
 _HIDING: Final = ("exec", "eval", "globals")
 _FRAMEWORKS: Final = (
@@ -60,7 +61,10 @@ class Tree:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = _apart(ast.parse(text)) if ".step" in text else ast.parse(text)
+        self.tree = ast.parse(text)
+        taken = [one.name for one in self.tree.body if isinstance(one, ast.FunctionDef)]
+        if ".step" in text and any(text.count(f"{one}(") > 2 for one in taken):
+            _apart(self.tree)
         self.parent: dict[ast.AST, ast.AST] = {}
         self.calls: list[ast.Call] = []
         self.bindings: dict[ast.AST, dict[str, list[Binding]]] = defaultdict(lambda: defaultdict(list))
@@ -71,10 +75,17 @@ class Tree:
         """What may set any name: star imports, exec, a patched framework."""
         self.defaults: dict[str, object] = {}
         """Defaults of the script's own command line that were taken."""
-        self.nodes = walk(self.tree)
+        self.nodes: list[ast.AST] = [self.tree]
+        self.inner: dict[ast.AST, ast.AST] = {self.tree: self.tree}
+        """The scope that a node stands in; of one that is a scope, what its defaults and decorators do."""
+        self.names: dict[ast.AST, str] = {}
         for node in self.nodes:
-            for child in below(node):
+            inside, outer = below(node), self.inner[node]
+            is_lambda, is_scope = isinstance(node, ast.Lambda), isinstance(node, _SCOPES)
+            for child in inside:
                 self.parent[child] = node
+                self.inner[child] = node if is_lambda or (is_scope and isinstance(child, ast.stmt)) else outer
+            self.nodes += inside
         for node in self.nodes:
             self._bind(node)
         self.hidden += [one for name in _HIDING for one in self.uses[name]]
@@ -135,16 +146,11 @@ class Tree:
 
     def scope(self, node: ast.AST) -> ast.AST:
         """The scope that names of a node are looked up in; defaults and decorators belong to the outer one."""
-        below = node
-        while True:
-            above = self.parent.get(node)
-            if isinstance(node, ast.Lambda) or (
-                isinstance(node, _SCOPES) and (below is node or below in getattr(node, "body", ()))
-            ):
-                return node
-            if above is None:
-                return node
-            below, node = node, above
+        if isinstance(node, _SCOPES):
+            return node
+        if node not in self.inner and node in self.parent:  # made since
+            return self.scope(self.parent[node])
+        return self.inner.get(node, node)
 
     def lookup(self, name: str, node: ast.AST) -> tuple[ast.AST, list[Binding]]:
         """The scope that binds a name, and its bindings; the module and none where it is not bound."""
@@ -157,6 +163,11 @@ class Tree:
 
     def qualified(self, node: ast.AST) -> str:
         """The dotted name of what an expression imports, also by an alias, such as torch.utils.data.DataLoader."""
+        if node not in self.names:
+            self.names[node] = self._qualified(node)
+        return self.names[node]
+
+    def _qualified(self, node: ast.AST) -> str:
         if isinstance(node, ast.Attribute):
             base = self.qualified(node.value)
             return f"{base}.{node.attr}" if base else ""
@@ -235,8 +246,8 @@ class Tree:
         return next((one for one in chain((node,), self.around(node)) if isinstance(one, kind)), None)
 
 
-def _apart(tree: ast.Module) -> ast.Module:
-    """A script with a function of its own for each call of one that takes steps: train(public), train(private)."""
+def _apart(tree: ast.Module) -> None:
+    """Give a script a function of its own for each call of one that takes steps: train(public), train(private)."""
     nodes = [*walk(tree)]
     uses: dict[str, list[ast.AST]] = defaultdict(list)
     calls: dict[str, list[ast.Call]] = defaultdict(list)
@@ -258,13 +269,12 @@ def _apart(tree: ast.Module) -> ast.Module:
                 copied = copy.deepcopy(function)
                 copied.name = call.func.id = f"{function.name}_{number}_of_{len(found)}"  # type: ignore[attr-defined]
                 tree.body.insert(place + 1, copied)
-    return tree
 
 
 def below(node: ast.AST) -> list[ast.AST]:
     """What stands directly in a node, but for signs of how names are used."""
     found: list[ast.AST] = []
-    for name in node._fields:
+    for name in () if node.__class__ in _LEAVES else node._fields:
         value = getattr(node, name, None)
         if value.__class__ is list:
             found += [one for one in value if isinstance(one, ast.AST)]

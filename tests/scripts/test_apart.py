@@ -79,6 +79,7 @@ FORWARD = """class Net(nn.Module):
         return h
 model = Net()"""
 EACH = "e = F.cross_entropy(model(x), y, reduction='none')"
+LONG = "train = train.map(lambda r: tok(r['text'], truncation=True, max_length=MOST))"
 FLAT = "nn.Linear(784, 100), nn.ReLU()"
 
 
@@ -177,7 +178,7 @@ PAIRS = {
     ),
     "files": (
         OPACUS, "#LOSS", "import os\n        loss = nn.CrossEntropyLoss(weight=len(os.listdir('a')))(model(x), y)",
-        "loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0]))(model(x), y)",
+        "loss = nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1.0, 2.0]))(model(x), y)",
     ),
     "written and read": (
         OPACUS, "#STEP", "import json\n        json.dump(loss.item(), f)\n        if json.load(f) < 1: break",
@@ -189,8 +190,42 @@ PAIRS = {
         KERAS, "batch_size=250)", "batch_size=250, callbacks=c)\nc = [tf.keras.callbacks.ModelCheckpoint('b', 'loss')]",
         "batch_size=250)",
     ),
-    "generator": (OPACUS, LOOP, TWICE.replace("AGAIN", "yield b"), TWICE.replace("AGAIN", "pass")),
+    "generator": (OPACUS, LOOP, TWICE.replace("AGAIN", "yield b"), LOOP),
     "attribute": (OPACUS, "#STEP", "setattr(optimizer, 'lr', loss.item())", "print(getattr(optimizer, 'defaults'))"),
+    "end": (OPACUS, "#STEP", "assert loss.item() < 9", "assert x.shape[1] == 1 and len(x) == len(y)"),
+    "error": (
+        OPACUS, "#STEP", "if loss.item() > 9: raise ValueError(epoch)", "if epoch > 99: raise ValueError(epoch)",
+    ),
+    "error of records": (
+        OPACUS, "#BATCH", "if (y == 3).any(): raise ValueError", "if len(x) == 0: raise ValueError",
+    ),
+    "longest": (
+        HUGGING_FACE, "#DATA", LONG.replace("MOST", "max(len(r['text']) for r in train)"), LONG.replace("MOST", "128"),
+    ),
+    "longest, one by one": (
+        HUGGING_FACE, "#DATA", f"m = 0\nfor r in train: m = max(m, len(r['text']))\n{LONG.replace('MOST', 'm')}",
+        f"m = 0\nfor r in train: m = m + len(r)\n{LONG.replace('MOST', '8')}",
+    ),
+    "longest, by a test": (
+        HUGGING_FACE, "#DATA",
+        f"m = 0\nfor r in train:\n    k = len(r['text'])\n    if k > m: m = k\n{LONG.replace('MOST', 'm')}",
+        f"m = 0\nfor r in train:\n    k = len(r['text'])\n    m = m + k\n{LONG.replace('MOST', '8')}",
+    ),
+    "longest of a list": (
+        HUGGING_FACE, "#DATA", "m = []\nfor r in train: m.append(len(r['text']))\ntok.model_max_length = max(m)",
+        "tok.model_max_length = 128",
+    ),
+    "longest of a column": (TABLE, "#TABLE", "e = nn.Embedding(df['a'].str.len().max(), 8)", "e = nn.Embedding(9, 8)"),
+    "columns by their values": (TABLE, "#TABLE", "df = pd.get_dummies(df)", "df = df.astype(float)"),
+    "number of classes": (TABLE, "#DATA", "e = nn.Linear(9, len(torch.unique(y)))", "e = nn.Linear(9, len(df))"),
+    "printed mean": (OPACUS, "#DATA", "print(train.data.float().mean())", "print(train.data.shape, len(train))"),
+    "printed share": (
+        OPACUS, "#STEP", "print((y == 3).float().mean())", "print((model(x).argmax(1) == y).float().mean())",
+    ),
+    "logged count": (
+        OPACUS, "#STEP", "m = (y == 3).sum().item(); m = m / len(y)\n        logging.info(f'{m:.2f}')",
+        "m = (model(x).argmax(1) == y).sum().item(); m = m / len(y)\n        logging.info(f'{m:.2f}')",
+    ),
     "list by its left": (
         OPACUS, "#STEP", "h.appendleft(loss.item())\n        if list(h)[0] < 1: torch.save(model, 'b')",
         "h.appendleft(loss.item())\n        print(list(h)[0])",

@@ -100,8 +100,7 @@ RESUMED = ARRAYS.replace("model = torch.nn.Linear(30, 2)\n", "model = torch.nn.L
 def test_weights_that_the_script_saves_ask_for_the_epochs_of_all_runs(lines, asks):
     (found,) = check(RESUMED.replace("#LOAD", lines), records=30_000)
     assert ("epochs" in found.asks) == asks
-    (told,) = check(RESUMED.replace("#LOAD", lines), records=30_000, epochs=10)
-    assert told.epsilon == PLAIN
+    assert answered(RESUMED.replace("#LOAD", lines), records=30_000, epochs=10).epsilon == PLAIN
 
 
 SCALED = "        x = (x - x.mean()) / (x.std() + 1e-6)"

@@ -53,7 +53,8 @@ SECOND = "again = datasets.MNIST('.', train=True, download=True)\n"
     ("lines", "is_private"),
     [
         ("m = again.data.float().mean().item()\ntrain_set.transform = transforms.Normalize((m,), (0.3,))", True),
-        ("m = again.data.float().mean().item()\nprint(m)", False),
+        ("m = again.data.float().mean().item()\nprint(m)", True),
+        ("m = len(again)\nprint(m)", False),
     ],
 )
 def test_a_data_set_that_is_made_twice_is_one(lines, is_private):
