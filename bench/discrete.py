@@ -84,6 +84,7 @@ def drawn(rng: np.random.Generator, kind: str, is_sampled: bool, counts: tuple[i
     want = real(0.1, 3.0) / rate / math.sqrt(count)
     sensitivity = int(rng.integers(1, 4)) if rng.random() < 0.3 else 1
     sigma = sensitivity * max(1.0 / math.sqrt(math.log1p(want * want)) if is_sampled else 1.0 / want, 0.5)
+    sigma = min(sigma, 1000.0) if kind == "Skellam" else sigma  # a larger variance is refused
     tables = None
     if kind == "table":
         size = int(rng.integers(2, 60))

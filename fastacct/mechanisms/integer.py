@@ -141,10 +141,11 @@ class Skellam(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
         shift, variance = int(self.sensitivity * sensitivity(relation)), plain(self.variance)
         reach = _skellam_reach(variance)
         few(2 * (reach + shift), f"variance = {variance:g} with sensitivity {shift}")
+        far = ive(np.arange(reach + shift + 1), variance)
         noise = np.arange(-reach, reach + 1)
-        mass, other = ive(np.abs(noise), variance), ive(np.abs(noise + shift), variance)
+        mass, other = far[np.abs(noise)], far[np.abs(noise + shift)]
         known = (mass > 1e-290) & (other > 1e-290)  # a ratio of subnormal numbers says nothing
-        left_out = 4e-290 * noise.size + math.fsum(mass[~known]) * (1.0 + BESSEL)
+        left_out = 4e-290 * noise.size + float(np.sum(mass[~known])) * (1.0 + 2.0 * BESSEL)
         loss = np.log(mass[known]) - np.log(other[known])
         error = np.full(loss.size, 2.0 * BESSEL) + 4.0 * ROUNDING * np.abs(loss)
         return both(atoms(loss, error, mass[known], BESSEL, left_out, None))

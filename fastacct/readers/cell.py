@@ -19,7 +19,7 @@ from fastacct.losses.loss import Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
 from fastacct.readers.asked import Quantity, Settings
 from fastacct.readers.grid.reader import Grid
-from fastacct.readers.listed import Listed
+from fastacct.readers.listed import Listed, ListedBeside
 from fastacct.readers.nearby import Reading
 from fastacct.readers.reach import within_reach
 from fastacct.readers.renyi import Renyi
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TOLERANCE: Final = TIGHT_WIDTH
 """Relative width at which the composition of losses on a grid stops refining."""
-_SUMS_FIRST: Final = ("pure", "twice", "losses", "line", "divergences", "unsampled", "coarse")
+_SUMS_FIRST: Final = ("losses", "pure", "twice", "divergences", "unsampled", "coarse", "line")
 _Noise = tuple[Pair, "Contour"]
 """The losses of one sampled Gaussian, and its line."""
 _COARSE: Final = 1e-3
@@ -56,7 +56,7 @@ class Side:
     @property
     def name(self) -> str:
         """What reads it, with the direction."""
-        kinds = {Grid: "grid", Smoothed: "finite sum", Listed: "listed", Single: "single"}
+        kinds = {Grid: "grid", Smoothed: "finite sum", Listed: "listed", ListedBeside: "listed", Single: "single"}
         return f"{'two distributions' if self.is_apart else kinds.get(type(self.reader), 'release')}, {self._direction}"
 
     @property
@@ -94,12 +94,12 @@ class Side:
             return Single(self._parts[0])
         return None
 
-    def _listed(self) -> Listed | None:
-        """All sums of few losses, if need be beside noise."""
+    def _listed(self) -> Listed | ListedBeside | None:
+        """All sums of few losses, if need be beside noise; of many those that matter, and a finite sum or a grid."""
         if not self._noise:
-            return Listed.of(self._parts)
-        few = (part for part, (pair, _) in zip(self._parts, self._used, strict=True) if pair is not self._noise[0])
-        return Listed.of(few, self._noise[1].beside(self._direction))
+            return Listed.of(self._parts, None if self._settings.tolerance else lambda: self._grid)
+        few = [part for part, (pair, _) in zip(self._parts, self._used, strict=True) if pair is not self._noise[0]]
+        return ListedBeside.of(few, self._noise[1].beside(self._direction))
 
     @property
     def reader(self) -> Answers:
@@ -109,7 +109,7 @@ class Side:
     @property
     def is_on_grid(self) -> bool:
         """Whether losses are rounded to a grid."""
-        return self._at_once is None
+        return self._at_once is None or (isinstance(self._at_once, Listed) and not self._at_once.is_whole)
 
     def reached(self) -> float:
         """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
@@ -119,7 +119,7 @@ class Side:
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound that takes little time, where losses are composed on a grid."""
-        if quantity == "epsilon" and isinstance(self.reader, Smoothed):
+        if quantity == "epsilon" and isinstance(self.reader, Smoothed | Listed):
             return self.reader.roughly(target)
         return self._coarse.at_most(quantity, target) if self.is_on_grid else math.inf
 
@@ -211,7 +211,7 @@ class CellReader(Guarded):
         return used
 
     def rungs(self, quantity: Quantity) -> tuple[str, ...]:
-        """Which rungs are asked, in this order: for an epsilon of atoms alone their sums before the line."""
+        """Which rungs are asked, in this order: for an epsilon of atoms alone their sums first."""
         rungs = self.settings.rungs
         if quantity == "epsilon" and "losses" in rungs and self._is_scattered:
             return tuple(sorted(rungs, key=_SUMS_FIRST.index))
@@ -234,11 +234,12 @@ class CellReader(Guarded):
     @property
     def _noise(self) -> _Noise | None:
         """The only sampled Gaussian beside others, if its line knows it well."""
-        noise = Process((m, n) for m, n in self.table if m.sampled_gaussian(self.relation))
-        line, is_alone = self._line.of(noise, self.relation), len(noise) == 1 < len(self.table)
-        if not is_alone or self.settings.tolerance or not line.is_certain:
+        noise = [(m, n) for m, n in self.table if m.sampled_gaussian(self.relation)]
+        if not len(noise) == 1 < len(self.table) or self.settings.tolerance:
             return None
-        return self._line.pair(next(iter(noise))[0]), line
+        if not (line := self._line.of(Process(noise), self.relation)).is_certain:
+            return None
+        return self._line.pair(noise[0][0]), line
 
     @property
     def is_on_grid(self) -> bool:
@@ -260,7 +261,7 @@ class CellReader(Guarded):
         """Bounds of the larger direction by losses, and what reads it."""
         least, upper, name = -math.inf, -math.inf, ""
         for side in self._sides:
-            if least > -math.inf and side.roughly(quantity, target) <= least:
+            if least > -math.inf and not isinstance(side.reader, Listed) and side.roughly(quantity, target) <= least:
                 continue  # it is not the larger one
             found = side.ask(quantity, target, only_upper=only_upper)
             if found.upper > upper:

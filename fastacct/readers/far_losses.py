@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING
 from fastacct.losses.loss import PROBES, Atoms, Part, Weighted, log_moment, refuse_where, weighted
+
+RARE: Final = 1e-30
+"""What all losses of a release that are left out have together."""
+
+
+def hardly(delta: float, n_releases: int) -> float:
+    """The mass of the losses of a release that do not matter where delta is asked for its epsilon; 0: all may."""
+    return RARE if 1e-12 * delta > RARE * n_releases else 0.0
+
+
+def apart(sides: Sequence[Sequence[tuple[Atoms, int]]]) -> tuple[float, float]:
+    """By how much the logarithm of a product of masses is smaller from below than from above, and a sum of losses."""
+    less = moved = 0.0
+    for (low, n), (high, _) in zip(*sides, strict=True):
+        if low.loss.size != high.loss.size:
+            return math.inf, math.inf
+        less += n * max(float(np.log(high.mass / low.mass).max(initial=0.0)), 0.0)
+        moved += n * max(float((high.loss - low.loss).max(initial=0.0)), 0.0)
+    return less * (1.0 + 1e-9) + 1e-15 * sum(n for _, n in sides[0]), moved * (1.0 + 1e-9)
 
 
 def known_atoms(part: Part, is_upper: bool, rare: float) -> Atoms:

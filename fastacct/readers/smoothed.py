@@ -22,7 +22,7 @@ from fastacct.core.search import boundary, excess
 from fastacct.core.work import note
 from fastacct.losses.atoms import are_many
 from fastacct.losses.loss import Atoms, OutOfReachError, Part, refuse_where
-from fastacct.readers.far_losses import known_atoms
+from fastacct.readers.far_losses import apart, hardly, known_atoms
 from fastacct.readers.finite_sum import OUT, FiniteSum, lost
 from fastacct.readers.tilt import Choice, Tilts, in_groups
 
@@ -56,17 +56,7 @@ class _Losses:
         self.tilts = [Tilts([in_groups(one, n) for one, n in side], OUT) for side in self.sides]
         self.lost = [lost(side) for side in self.sides]
         self.kept: dict[tuple[int, Choice, int], FiniteSum] = {}
-        self.apart = self._apart()
-
-    def _apart(self) -> tuple[float, float]:
-        """By how much the logarithm of a product of masses is smaller from below, and a sum of losses."""
-        less = moved = 0.0
-        for (low, n), (high, _) in zip(*self.sides, strict=True):
-            if low.loss.size != high.loss.size:
-                return math.inf, math.inf
-            less += n * max(float(np.log(high.mass / low.mass).max(initial=0.0)), 0.0)
-            moved += n * max(float((high.loss - low.loss).max(initial=0.0)), 0.0)
-        return less * (1.0 + 1e-9) + 1e-15 * sum(n for _, n in self.sides[0]), moved * (1.0 + 1e-9)
+        self.apart = apart(self.sides)
 
 
 class Smoothed:
@@ -101,7 +91,7 @@ class Smoothed:
 
     def _rarely(self, delta: float) -> _Losses:
         """Losses without those that are hardly ever drawn, where these are next to nothing of delta."""
-        return self._losses(1e-30 if 1e-12 * delta > 1e-30 * self._n_releases else 0.0)
+        return self._losses(hardly(delta, self._n_releases))
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
@@ -217,7 +207,7 @@ class Smoothed:
         choice, (less, moved) = losses.tilts[1].chosen(place, delta), losses.apart
         upper = self._sum(losses, 1, choice, ease)
         alone = [_Lower(upper, losses.lost[1])] * self._is_apart
-        if less + max(choice.saddle, choice.tilt) * moved < 0.1 * self._tolerance * min(ease, 1.0):
+        if less + max(choice.saddle, choice.tilt) * moved < (0.1 if self._is_apart else 0.5) * self._tolerance * ease:
             return [_Lower(upper, losses.lost[0], moved, math.exp(-less) * (1.0 - 1e-15)), *alone], upper
         lower = self._sum(losses, 0, losses.tilts[0].chosen(place, delta), ease)
         return [_Lower(lower, losses.lost[0]), *alone], upper

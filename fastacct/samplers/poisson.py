@@ -55,7 +55,7 @@ def _sampled_atoms(base: Loss, rate: float, direction: str, side: float) -> Atom
         (mass, missing), infinite, end = _removed(mass, loss, rate, side), rate * base.infinite, -end
         if base.infinite > 0.0:
             infinite = max(0.0, infinite * (1.0 + side * 2.0 * ROUNDING) + side * 1e-323)
-    if 0.0 < missing < 1e-14 and side > 0.0 and direction == "remove" and value.size:
+    if 0.0 < missing < 1e-13 and side > 0.0 and direction == "remove" and value.size:
         mass[np.argmin(value)] += missing  # nothing but rounding, at the least loss there is: moved up to one
     elif missing > 0.0:
         value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))
@@ -79,10 +79,8 @@ def _removed(mass: Cells, loss: Cells, rate: float, side: float) -> tuple[Cells,
 
 
 def _total(mass: Cells, side: float) -> float:
-    """Of many masses NumPy's sum, a little less or more: a sum without rounding takes long where sizes differ."""
-    if mass.size <= 1 << 12:
-        return math.fsum(mass)
-    return float(np.sum(mass)) * (1.0 - side * 64.0 * ROUNDING)
+    """NumPy's sum, which adds in pairs, a little less or more: one without rounding takes long where sizes differ."""
+    return float(np.sum(mass)) * (1.0 - side * 32.0 * ROUNDING)
 
 
 class _SampledPair(DataPair):

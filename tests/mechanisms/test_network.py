@@ -74,17 +74,18 @@ def test_several_rounds_agree_with_a_double_sum():
 
 def test_both_laws_bound_any_mixture():
     rng = np.random.default_rng(1)
-    from fastacct.readers.listed import _Sums
+    from fastacct.losses.loss import Part
+    from fastacct.readers.listed import Listed
 
     for top in (0.01, 1.0, 30.0):
         mu = top * rng.random(40) ** 2 + 1e-3 * top
         weight = 0.7 * rng.dirichlet(np.ones(40))
         bracket = revealed_gaussians(weight, weight, mu, 0.0)
-        upper, lower = (_Sums([(side, 1)], side is bracket.upper, None) for side in (bracket.upper, bracket.lower))
+        reader = Listed.of([Part(bracket.upper, bracket.lower, 1)])
         for epsilon in (0.0, 0.1 * top, top, 3.0 * top):
             truth = float(np.sum(weight * gaussian_delta(mu, epsilon)))
-            assert truth * 0.99 <= lower.delta(epsilon) <= truth * (1 + 1e-12)
-            assert truth * (1 - 1e-12) <= upper.delta(epsilon) <= truth * 1.02
+            assert truth * 0.99 <= reader.delta(epsilon).lower <= truth * (1 + 1e-12)
+            assert truth * (1 - 1e-12) <= reader.delta(epsilon).upper <= truth * 1.02
 
 
 def test_ends_of_the_range():

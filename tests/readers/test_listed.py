@@ -8,6 +8,7 @@ import pytest
 from mpmath import mp, mpf
 
 import fastacct as fa
+from fastacct.core.bounds import Found
 from fastacct.losses.loss import Atoms, Part
 from fastacct.readers import listed
 from fastacct.readers.contour import Contour
@@ -85,7 +86,7 @@ def test_many_sums_on_a_lattice_agree_with_the_grid_of_losses(count):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
-@pytest.mark.parametrize(("infinite", "off"), [(0.0, 1e-3), (0.1, 0.0), (0.02, -1e-3)])
+@pytest.mark.parametrize(("infinite", "off"), [(0.0, 1e-3), (0.1, 0.0), (0.02, -1e-3), (0.0, -1e-11)])
 def test_sums_of_three_losses_are_all_sums(count, infinite, off):
     """Some of the mass at an infinite loss, and all losses told a little too small, or too large."""
     loss, mass = np.array([-1.0, 0.3, 0.7]), np.array([0.25, 0.5, 0.25]) * (1.0 - infinite)
@@ -121,7 +122,66 @@ def test_three_releases_of_many_losses_are_listed_with_all_their_rounding(size):
         assert found.lower <= truth <= found.upper <= found.lower * (1.0 + 1e-11)
 
 
-@pytest.mark.parametrize(("size", "count"), [(1, 10**15), (2, 2**20), (19, 10**6), (10**4, 10**9), (184, 3)])
+@pytest.mark.parametrize("counts", [(4, 1), (2, 3), (1, 2)])
+def test_sums_of_two_kinds_are_read_from_two_halves(counts):
+    """Against all ordered sums in 64 bits, with infinite losses, and losses hundreds apart."""
+    rng = np.random.default_rng(sum(counts))
+    sums, product, parts = np.zeros(1, np.longdouble), np.ones(1, np.longdouble), []
+    for count, spread in zip(counts, (2.0, 400.0), strict=True):
+        loss, mass = rng.normal(0.0, spread, 7), 0.99 * rng.dirichlet(np.full(7, 0.3))
+        side = Atoms(loss, np.zeros(7), mass, infinite=0.01)
+        parts.append(Part(side, side, count))
+        for _ in range(count):
+            sums = np.add.outer(sums, np.longdouble(loss)).ravel()
+            product = np.multiply.outer(product, np.longdouble(mass)).ravel()
+    reader, lost = Listed.of(parts), 1.0 - np.longdouble(0.99) ** sum(counts)
+    for epsilon in (0.0, 1.5, 6.0, 300.0, float(np.sort(sums)[-2])):
+        truth = lost + (product * -np.expm1(np.minimum(epsilon - sums, 0.0))).sum()
+        found = reader.delta(epsilon)
+        assert found.lower <= truth * (1.0 + 1e-16)
+        assert truth * (1.0 - 1e-16) <= found.upper <= found.lower * (1.0 + 1e-11)
+
+
+def test_losses_of_a_wide_release_are_summed_over_stretches():
+    """Exponentials of losses 600 apart are no normal numbers together."""
+    loss, mass = np.linspace(1500.0, 0.0, 3000), np.full(3000, 1.0 / 3000)
+    side = Atoms(loss, np.zeros(3000), mass)
+    for epsilon in (0.1, 600.1, 899.7, 1499.9):
+        truth = (np.longdouble(mass) * -np.expm1(np.minimum(epsilon - np.longdouble(loss), 0.0))).sum()
+        found = Listed.of([Part(side, side, 1)]).delta(epsilon)
+        assert found.lower <= truth <= found.upper <= found.lower * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-4, 1e-9, 1e-19])
+def test_losses_that_are_hardly_ever_drawn_are_left_out_where_they_do_not_matter(delta):
+    """Against all sums in 64 bits; of the smallest delta all sums matter, which are too many to be listed."""
+    mass = np.exp(-0.5 * (np.arange(-30, 31.0) / 1.4) ** 2)
+    loss, mass, asked = np.arange(-30, 31.0) * 0.4987 + 0.1 * np.sin(np.arange(61.0)), mass / mass.sum(), []
+    side = Atoms(loss, np.zeros(61), mass)
+
+    class Instead:
+        def epsilon(self, target):
+            asked.append(target)
+            return Found(0.0, math.inf, fa.Status.NOT_MET)
+
+    found = Listed.of([Part(side, side, 6)], Instead).epsilon(delta)
+    assert bool(asked) == (delta < 1e-18)
+    if not asked:
+        half = (
+            np.add.outer(np.add.outer(loss, loss), loss).ravel(),
+            np.multiply.outer(np.outer(mass, mass), mass).ravel(),
+        )
+        order = np.argsort(-half[0])
+        sums, chance = (column[order][half[1][order] > 1e-22] for column in half)
+        for epsilon, is_above in ((found.lower, True), (found.upper, False)):
+            at = np.searchsorted(-sums, sums - epsilon)
+            p, q = (np.append(0.0, np.cumsum(np.longdouble(x))) for x in (chance, chance * np.exp(-sums)))
+            truth = float((chance * (p[at] - np.exp(epsilon - sums) * q[at])).sum())
+            assert truth * (1.0 + 1e-6) >= delta if is_above else truth * (1.0 - 1e-6) <= delta
+        assert found.upper <= found.lower * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 10**15), (2, 2**20), (19, 10**6), (10**4, 10**9), (92, 6)])
 def test_it_is_known_at_once_that_sums_are_too_many(size, count):
     side = Atoms(np.arange(size, dtype=np.float64), np.zeros(size), np.full(size, 1.0 / size))
     assert Listed.of([Part(side, side, count)]) is None
@@ -131,13 +191,13 @@ def test_where_epsilon_is_a_list_sees_at_once(monkeypatch):
     """Few deltas are asked, and both ends are next to each other."""
     rng, asked = np.random.default_rng(4), []
     p, q = rng.dirichlet(np.ones(40)), rng.dirichlet(np.ones(40))
-    delta_of = listed._Sums.delta
-    monkeypatch.setattr(listed._Sums, "delta", lambda sums, *at: asked.append(at) or delta_of(sums, *at))
+    delta_of = listed._Sums._read
+    monkeypatch.setattr(listed._Sums, "_read", lambda sums, at: asked.append(at) or delta_of(sums, at))
     for count in (1, 2, 3):
         for delta in (1e-5, 1e-3, 0.02):
             asked.clear()
             lower, upper, _ = fa.epsilon_bounds(fa.from_pmf(p, q) * count, delta=delta, neighbors="remove")
-            assert len(asked) <= 2 * 8
+            assert len(asked) <= 2 * 14
             assert lower <= upper <= lower * (1.0 + 1e-11)
 
 
