@@ -45,7 +45,6 @@ MUTANTS = (
      "errors->fixed = ends;\n        errors->mean = errors->large", SUMS + "few and added"),
     (ERRORS, "errors->mean = block->moduli.mean + block", "errors->mean = block", SUMS + "sampled"),
     (ERRORS, "block->moduli.large +\n                        block->family", "block->family", SUMS + "participations"),
-    ("line/capped_chernoff.h", "block->moduli.far + block->family", "block->family", SUMS + "participations"),
     (ERRORS, "block->moduli.large + ends +\n                            2.0 * (fa_cap_unseen",
      "ends +\n                            2.0 * (fa_cap_unseen", SUMS + "few and added"),
     (LEDGER, "out->quadrature = 1.02 * h / FA_PI * share;", "",
