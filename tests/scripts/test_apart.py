@@ -124,7 +124,7 @@ PAIRS = {
         "now = lambda: 1 / (1 + epoch)\n        optimizer.param_groups[0]['lr'] = now()",
     ),
     "log": (OPACUS, "#LOSS", "loss = loss - torch.log(model(x).mean(0)).mean()", "loss = loss - model(x).mean()"),
-    "last axis": (OPACUS, "#LOSS", f"{EACH}; loss = (torch.softmax(e, -1)).sum()", f"{EACH}; loss = e.sum()"),
+    "last axis": (OPACUS, "#LOSS", f"{EACH}; loss = (torch.softmax(e, -1)).sum()", f"{EACH}; loss = e.mean()"),
     "division": (OPACUS, "#LOSS", "loss = loss.div(y.float().mean())", "loss = loss / 2"),
     "pairs": (OPACUS, "#LOSS", "loss = F.pdist(model(x)).mean()", "loss = F.relu(model(x)).mean()"),
     "products": (OPACUS, "#LOSS", "z = model(x); loss = F.cross_entropy(F.linear(z, z), y)", "loss = loss * 2"),
