@@ -69,7 +69,8 @@ def calibrate(
     """The number x for which the job `build(x)` just meets a target.
 
     **Guarantee.** Safe side: at the x returned what is asked for is at most the target (it has been evaluated).  At a
-    number within 1e-9 relative (or at the next whole number) it is above, or x is an end of the bracket.
+    number within 1e-9 relative (or at the next whole number) it is above, or x is an end of the bracket.  Of jobs whose
+    answers take seconds each the search ends earlier, further on the safe side.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastacct.core.inputs import TINY, Cells, Domain, as_number
+from fastacct.core.work import counted, spend
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
@@ -335,24 +336,26 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
     """
     points = [(scale.place(x), level(x)) for x in (a, b)]
     sizes: list[float] = []
-    for _ in range(_MOST_TRIES):
-        a, b = sorted((a, b), key=lambda x: abs(level(x)))  # the nearer one first
-        low, high = sorted((scale.place(a), scale.place(b)))
-        width, tolerance = high - low, scale.tolerance(max(abs(a), abs(b)))
-        if scale.is_enough(a, b, width):
-            break
-        sizes.append(width * abs(level(a)))
-        place = 0.5 * (low + high)
-        if len(sizes) <= 3 or sizes[-1] < 0.2 * sizes[-4]:
-            place, error = _root(points, low, high)
-            room = scale.place(b) - place
-            place += math.copysign(min(_beyond(error, tolerance), 0.5 * abs(room)), room)
-        x = scale.between(scale.number(place), a, b)
-        if x in (a, b):
-            break
-        points.append((scale.place(x), level(x)))
-        a, b = (x, b) if (level(x) > 0.0) == (level(a) > 0.0) else (a, x)
-    return a if level(a) <= 0.0 else b
+    with counted() as done:
+        while sum(done.values()) < 4e9:  # some seconds, or 400 tries
+            spend(1e7)
+            a, b = sorted((a, b), key=lambda x: abs(level(x)))  # the nearer one first
+            low, high = sorted((scale.place(a), scale.place(b)))
+            width, tolerance = high - low, scale.tolerance(max(abs(a), abs(b)))
+            if scale.is_enough(a, b, width):
+                break
+            sizes.append(width * abs(level(a)))
+            place = 0.5 * (low + high)
+            if len(sizes) <= 3 or sizes[-1] < 0.2 * sizes[-4]:
+                place, error = _root(points, low, high)
+                room = scale.place(b) - place
+                place += math.copysign(min(_beyond(error, tolerance), 0.5 * abs(room)), room)
+            x = scale.between(scale.number(place), a, b)
+            if x in (a, b):
+                break
+            points.append((scale.place(x), level(x)))
+            a, b = (x, b) if (level(x) > 0.0) == (level(a) > 0.0) else (a, x)
+    return (b, a)[level(a) <= 0.0]
 
 
 def _beyond(error: float, tolerance: float) -> float:

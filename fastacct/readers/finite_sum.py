@@ -103,7 +103,7 @@ class FiniteSum:
         size = (apart / self._spacing + 2.0) * (1.0 + 1e-9) * self._payoff(start[:-1]) * np.exp(log_size)
         beyond = np.append(np.cumsum(size[::-1])[::-1], 0.0) * (1.0 + 1e-9)
         first = int(np.argmax(beyond < 1e-14 * self._payoff(np.zeros(1))[0]))
-        return min(start[first] / self._spacing + 2.0, everything), float(beyond[first])
+        return min(float(start[first]) / self._spacing + 2.0, everything), float(beyond[first])
 
     def _payoff(self, t: Cells) -> Cells:
         """The size of the transform of the payoff and of the Gaussian."""

@@ -75,4 +75,6 @@ def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Re
     far, near = sorted(ends(lambda own, i: math.log1p(-own.p[i]) - math.log1p(-own.q[1 - i])))
     above = Change(gained, least, near + PAD * abs(near))
     below = Change(max(0.0, -math.expm1(most) * (1.0 - PAD)), most, far - PAD * abs(far))
+    if below.log_kept < -40.0:  # what is left of 1 is less than a rounding of it
+        return through(lambda asked, kind: Reading.nothing(asked[0], kind), both(target), what, above, below)
     return through(partial(read_job, job, directions=way), both(target), what, above, below)

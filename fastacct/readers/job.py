@@ -38,7 +38,7 @@ def exact(job: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
                 return exact(job.cell(cell), ask._replace(target=asked, shape=asked.shape))
 
             return per_cell(job.shape, ask.target, ask.shape, of_cell)
-        bounds = _largest(whole.alternatives(ask.relation), mine, is_lower=job.tight)
+        bounds = _largest(whole.alternatives(ask.relation), mine, settings, is_lower=job.tight)
     else:
         bounds = by_cells(whole, mine, settings)
     if job.tight:
@@ -80,21 +80,21 @@ def _or_alike(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
     return Bounds(np.maximum(alike.lower, bounds.lower), bounds.upper, np.minimum(alike.status, bounds.status))
 
 
-def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
+def _largest(jobs: list[Process], ask: Ask, settings: Settings, *, is_lower: bool) -> Bounds:
     """The largest of several jobs; of most it costs little to know that another one is larger.
 
     Each target by itself, so that its bits do not depend on the others.
     """
     is_deep = bool(ask.quantity == "epsilon" and np.min(ask.target, initial=1.0) < 1e-60)
     if is_deep and ask.shape:
-        largest = partial(_largest, jobs, is_lower=is_lower)
+        largest = partial(_largest, jobs, settings=settings, is_lower=is_lower)
         return per_cell(ask.shape, ask.target, ask.shape, lambda _, x: largest(ask._replace(target=x[0], shape=())))
     first = _by_lines(jobs, ask, is_deep=is_deep)
     lower, upper, status = (np.stack([np.ravel(found[i]) for found in first]) for i in range(3))
     is_final = status == Status.TIGHT
     for i, target in enumerate(np.broadcast_to(ask.target, ask.shape).ravel()):
         asked = ask._replace(target=np.array(target), shape=())
-        _tell_apart(jobs, asked, lower[:, i], upper[:, i], is_final[:, i], is_lower=is_lower)
+        _tell_apart(jobs, asked, [lower[:, i], upper[:, i]], is_final[:, i], settings, is_lower=is_lower)
     low, high = (x.max(axis=0).reshape(ask.shape) for x in (lower, upper))
     low = np.maximum(low, BOTTOM[WHAT[ask.quantity]])
     return Bounds(low, high, status_of_answer(ask.quantity, low, high))
@@ -107,16 +107,19 @@ def _by_lines(jobs: list[Process], ask: Ask, *, is_deep: bool) -> list[Bounds]:
 
 
 def _tell_apart(
-    jobs: list[Process], ask: Ask, lower: Cells, upper: Cells, is_final: NDArray[np.bool_], *, is_lower: bool
+    jobs: list[Process], ask: Ask, ends: list[Cells], is_final: NDArray[np.bool_], settings: Settings, *, is_lower: bool
 ) -> None:
-    """Better bounds of those that may be the largest, in their places; after some seconds without grids."""
+    """Better ends of those that may be the largest, in their places: by divergences, and then by grids, if the settings
+    have any, for some seconds."""
+    lower, upper = ends
+    tried = (SPARINGLY, *{QUICKLY: (), ROUGHLY: (ROUGHLY,)}.get(settings, (ROUGHLY, EXACTLY)))
     with counted() as done:
-        for k, settings in itertools.product(np.argsort(-upper, kind="stable").tolist(), (ROUGHLY, EXACTLY)):
+        for k, one in itertools.product(np.argsort(-upper, kind="stable").tolist(), tried):
             if not is_final[k] and upper[k] > (lower if is_lower else upper[is_final]).max(initial=-math.inf):
-                one = SPARINGLY if sum(done.values()) > 2e9 else settings
-                found = by_cells(jobs[k], ask, one)
+                is_over = sum(done.values()) > 2e9
+                found = by_cells(jobs[k], ask, (one, SPARINGLY)[is_over])
                 lower[k], upper[k] = narrowed(max(lower[k], float(found.lower)), upper[k], float(found.upper))
-                is_final[k] = one != ROUGHLY
+                is_final[k] = is_over or one == EXACTLY
 
 
 def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
@@ -266,12 +269,11 @@ def is_on_grid(job: Process, delta: float, relation: Relation) -> bool:
 @within_reach(math.inf)
 def roughly(quantity: Literal["epsilon", "delta"], job: Process, target: float, relation: Relation) -> float:
     """Epsilon or delta of a job of plain numbers at most, by grids that take little time; inf where none tells."""
-    most = -math.inf
-    for alternative in job.decompose(relation).alternatives(relation):
-        cell = _reader(alternative, 0, relation, EXACTLY)
-        with cell.lock:
-            most = max(most, cell.roughly(quantity, target))
-    return most
+    if (whole := job.decompose(relation)).has_alternatives:
+        return float(exact(job, Ask(quantity, np.array(target), (), relation, only_upper=True), ROUGHLY).upper)
+    cell = _reader(whole, 0, relation, EXACTLY)
+    with cell.lock:
+        return cell.roughly(quantity, target)
 
 
 @within_reach(math.inf)

@@ -19,9 +19,9 @@ from fastacct.core.relations import Relation
 from fastacct.core.work import Done, counted, kept
 from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process
-from fastacct.readers.asked import EXACTLY, Settings
+from fastacct.readers.asked import EXACTLY, QUICKLY, Ask, Settings
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import delta_of, owners, roughly
+from fastacct.readers.job import delta_of, exact, owners, roughly
 from fastacct.readers.nearby import DELTA
 
 _TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
@@ -90,11 +90,13 @@ class _Deltas:
         return [roughly("delta", self._job, epsilon, self._relation) for epsilon in epsilons]
 
     def _by_line(self, epsilons: tuple[float, ...]) -> tuple[list[float], bool]:
+        asked = np.array(epsilons)
+        if self._whole.has_alternatives:
+            found = exact(self._job, Ask("delta", asked, asked.shape, self._relation, only_upper=True), QUICKLY)
+            return found.upper.tolist(), bool((found.status == Status.TIGHT).all())
         with suppress(OutOfReachError):
-            if not self._whole.has_alternatives:
-                line = Contour.of(self._whole, self._relation)
-                reading, is_all = line.read_cell(0, np.array(epsilons), DELTA, only_upper=True)
-                return reading.upper.tolist(), bool(is_all.all())
+            reading, is_all = Contour.of(self._whole, self._relation).read_cell(0, asked, DELTA, only_upper=True)
+            return reading.upper.tolist(), bool(is_all.all())
         return [math.inf] * len(epsilons), False
 
 

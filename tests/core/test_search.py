@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import fastacct as fa
 from fastacct.core.search import boundary, confirmed, crossing, excess, least, sketched, straightened
+from fastacct.core.work import spend
 
 
 @settings(max_examples=80, deadline=None)
@@ -216,3 +217,16 @@ def test_a_value_without_end_is_the_least_and_gives_no_warning():
     grid = np.geomspace(1.5, 1e6, 40)
     assert least(lambda x: np.full(x.size, -np.inf), grid, 1.0, 0.0)[0] == -math.inf
     assert fa.delta(fa.ZCDP(0.0), epsilon=0.5) == 0.0
+
+
+def test_a_bracket_is_not_made_narrower_after_some_seconds_of_work():
+    asked = []
+
+    def level(x):
+        asked.append(x)
+        spend(1.5e9)
+        return 1.0 if x < math.pi else -1e-3
+
+    found = boundary(level, (1.0, 100.0), "it")
+    assert level(found) <= 0.0
+    assert len(asked) < 8

@@ -163,6 +163,12 @@ def test_groups_of_points_far_out_bound_their_terms():
     assert 0.0 < size.sum() < made._far < 1e-14 * abs(made._payoff(np.zeros(1))[0])
 
 
+def test_a_period_beyond_all_numbers_has_too_many_points():
+    """Tilts so large that nothing but the largest loss has any weight; a warning would be an error here."""
+    with pytest.raises(OutOfReachError, match="too many points"):
+        FiniteSum(PARTS, 5e6, 1e-20, 1e300)
+
+
 def test_terms_that_are_left_out_may_have_any_sign():
     made, more = FiniteSum(MANY, 2.0, 1e-9), FiniteSum(MANY, 2.0, 1e-9)
     more._far += 0.01 * made._transform.size

@@ -6,6 +6,7 @@ import pytest
 from mpmath import mp, mpf
 
 import fastacct as fa
+from fastacct.readers import infinite
 
 P, Q = (8, 5, 2, 1, 0), (4, 6, 2, 0, 4)
 """In sixteenths: a sixteenth is lost in one direction, a quarter in the other one."""
@@ -79,3 +80,12 @@ def test_a_direction_that_is_not_the_larger_one_does_not_decide_the_status(epsil
     for found in (fa.delta_bounds(job, epsilon=epsilon), fa.log_delta_bounds(job, epsilon=epsilon)):
         assert found.upper - found.lower <= 1e-6 * abs(found.upper)
         assert found.status == fa.Status.TIGHT
+
+
+def test_no_line_is_asked_where_nothing_is_left_of_one(monkeypatch):
+    monkeypatch.setattr(infinite, "read_job", lambda *_, **__: pytest.fail("a line was asked"))
+    whole = fa.from_pmf([0.5, 0.49, 0.01, 0.0], [0.3, 0.69, 0.0, 0.01]) * 10_000 + fa.Gaussian(1.0)
+    found = fa.delta_bounds(whole, epsilon=[0.0, 1.0, 500.0], neighbors="remove")
+    assert (found.lower > 1.0 - 1e-14).all()
+    assert (found.upper == 1.0).all()
+    assert fa.epsilon_lower(whole, delta=0.3, neighbors="remove") == math.inf

@@ -1,8 +1,6 @@
 """Jobs as they are read: what is known of a record that is replaced by what is known of one removed and one added."""
 
 import math
-from contextlib import nullcontext
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ import fastacct as fa
 from fastacct.core.bounds import Bounds, DisjointBoundsWarning
 from fastacct.readers import job
 from fastacct.readers.asked import Settings
+from fastacct.readers.cell import CellReader
 
 
 def gaussian_delta(mu, epsilon):
@@ -119,11 +118,29 @@ def test_targets_in_any_order_have_bounds_of_their_own():
     assert np.argsort(found.upper).tolist() == [0, 2, 1]
 
 
+def no_grid(*_, **__):
+    pytest.fail("a grid was asked")
+
+
 def test_of_several_alternatives_the_largest_is_roughly_known(monkeypatch):
-    said = iter([0.3, 0.1])
-    cell = SimpleNamespace(lock=nullcontext(), roughly=lambda quantity, target: next(said))
-    monkeypatch.setattr(job, "_reader", lambda *_: cell)
-    assert job.roughly("delta", fa.Parallel(fa.Laplace(2.0), fa.Laplace(5.0)) * 1, 0.5, "add_remove") == 0.3
+    """By lines, where these know it."""
+    monkeypatch.setattr(CellReader, "roughly", no_grid)
+    whole = fa.Parallel(fa.Laplace(2.0), fa.Laplace(5.0)) * 1
+    assert job.roughly("delta", whole, 0.3, "add_remove") == fa.delta(fa.Laplace(2.0), epsilon=0.3)
+
+
+def test_alternatives_are_told_apart_by_divergences_before_any_grid(monkeypatch):
+    """Of those that are much smaller lines know nothing here."""
+    for name in ("roughly", "larger"):
+        monkeypatch.setattr(CellReader, name, no_grid)
+    draws = fa.Gaussian(19.5).with_replacement(draws=54, records=1000) * 5
+    table = fa.from_pmf([0.55, 0.45], [0.75, 0.25]) * 3
+    whole = fa.Parallel(draws, fa.PureDP(0.07) + fa.Laplace(5.17) * 3) * 11 + table
+    found = fa.delta_bounds(whole, epsilon=6.46, neighbors="remove")
+    assert found.status == fa.Status.TIGHT
+    assert found == fa.delta_bounds(
+        (fa.PureDP(0.07) + fa.Laplace(5.17) * 3) * 11 + table, epsilon=6.46, neighbors="remove"
+    )
 
 
 def test_finite_losses_of_all_releases_are_added_up():

@@ -252,7 +252,7 @@ FA_FUNC void fa_cap_block_points(const fa_cap_job *job, fa_cap_block *block, fa_
            *arg_f = line->arg_f + first, *gross = line->gross + first, *inverse = block->inverse + first,
            *log_small = block->log_small + first, *ratio = block->ratio + first;
     int i;
-    fa_count((double)FA_RUN * s->sum.n);
+    fa_count(FA_RUN * (s->sum.n + 30.0));
     if (first % block->sync == 0) {
         if (first == 0)
             fa_cap_first_step(s, c, h);

@@ -112,6 +112,7 @@ FA_FUNC double fa_cells_lost(const fa_cell *cells, int n, double t, double windo
 {
     double lost = 0.0, unit = 4.0 / (FA_PI * FA_PI) * t * t * 0.9999;
     int i, j;
+    fa_count(8.0 * n);
     for (i = 0; i < n; i = j) {
         fa_cell w = cells[i];
         double bend;

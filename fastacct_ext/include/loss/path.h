@@ -139,6 +139,7 @@ FA_FUNC void fa_pieces_paths(const fa_pieces *law, double c, const fa_edges *edg
 {
     double v = law->is_flipped ? 1.0 - c : c;
     int i, k, has_floor = edges->floor.width > 0.0;
+    fa_count(40.0 * FA_PATHS * fa_pieces_path_rows(law));
     for (i = 0; i < law->n_panels; i++) {
         double own = fa_panel_sees(law->panels + i, v, 0), y = FA_PATH_TOP,
                most = has_floor ? FA_PATH_FIRST * fa_min(edges->cap.width, edges->floor.width)
@@ -159,6 +160,7 @@ FA_FUNC double fa_paths_beyond(const fa_pieces *law, const fa_path_part *part, d
 {
     double v = law->is_flipped ? 1.0 - c : c, best = INFINITY, atoms = 0.0;
     int h, k, i, n = fa_pieces_path_rows(law);
+    fa_count(2.0 * FA_PATHS * n);
     for (h = 0; h < FA_PATHS; h++, part += n) {
         double sum = 0.0;
         FA_PRAGMA(omp simd reduction(+ : sum))
