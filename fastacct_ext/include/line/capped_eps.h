@@ -301,6 +301,8 @@ FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval
     return fa_cap_eps(work, log_delta, out);
 }
 
+#define FA_WALL_UNIT 0.15 /* of what is left to the largest loss, a unit */
+
 /* about half a deviation of the losses, a power of two: of losses that are data under P, which few large ones hardly
  * move; found once */
 FA_FUNC double fa_cap_unit(fa_cap_work *work)
@@ -316,12 +318,14 @@ FA_FUNC double fa_cap_unit(fa_cap_work *work)
 }
 
 /* the same at eps: right of the bulk a loss of one step is what counts, and twice as far out twice as long a unit
- * serves, up to half a deviation of that */
+ * serves, up to half a deviation of that.  Next to a largest loss logarithms fall over a share of what is left to it */
 FA_FUNC double fa_cap_unit_at(fa_cap_work *work, double eps)
 {
     const fa_cap_job *job = &work->job;
-    double unit = fa_cap_unit(work), most = INFINITY;
+    double unit = fa_cap_unit(work), most = INFINITY, left = -job->least - eps;
     int b;
+    if (job->walled && left > 0.0)
+        return fa_min(unit, exp2(floor(log2(FA_WALL_UNIT * left))));
     for (b = 0; b < job->n; b++)
         most = fa_min(most, 0.5 / job->blocks[b].sigma);
     if (job->data || !(eps > 8.0 * unit) || !(most > unit))

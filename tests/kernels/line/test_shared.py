@@ -8,6 +8,9 @@ import pytest
 
 import fastacct as fa
 import fastacct.reference
+from fastacct.core.work import counted
+from fastacct.readers.contour import Contour
+from fastacct.readers.nearby import LOG_DELTA
 
 DELTAS = np.geomspace(1e-9, 1e-3, 21)
 RUNS = [  # noise multiplier, sample rate, steps: many participations, few, hardly any; little noise
@@ -43,6 +46,7 @@ JOBS = {
     "samples of Laplace noise": fa.Laplace(1.0).poisson(0.01) * 1_000,
     "rays": fa.Laplace(5.0) * 40,
     "a lattice": fa.DiscreteGaussian(10.0) * 50,
+    "few steps next to their largest loss": fa.Gaussian(0.9).poisson(0.5) * 6,
 }
 
 
@@ -111,6 +115,18 @@ def test_no_line_follows_losses_that_no_delta_notices(delta):
     """exp(u loss) outweighs everything far right of where a record ever is; the cap stands before it."""
     bounds = _bounds(4.93217, 1.17701e-05, 366_537, delta, "remove")
     assert bounds.upper - bounds.lower <= 4e-9 * bounds.upper
+
+
+def test_deltas_of_few_added_steps_share_lines_up_to_their_largest_loss():
+    """Their logarithms fall over a share of what is left to it: lines further apart served no target between them."""
+    work, end = [], -5.0 * math.log1p(-0.412)
+    for size in (400, 1600):
+        line, epsilon = Contour(fa.Gaussian(0.675).poisson(0.412) * 5, "add"), end * np.linspace(0.1, 0.97, size)
+        with counted() as done:
+            found, _ = line.read_cell(0, epsilon, LOG_DELTA)
+        assert (found.status == fa.Status.TIGHT).mean() > 0.99
+        work.append(sum(done.values()))
+    assert work[1] < 1.6 * work[0]  # four times as many, on the same lines
 
 
 def test_at_epsilon_zero_both_directions_are_the_total_variation():
