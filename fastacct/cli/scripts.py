@@ -38,7 +38,7 @@ def check_loop(given: Namespace) -> Answer:
     earlier = _earlier(given.before) if given.before else None
     found = check_files(given.scripts, **numbers)
     loops: list[Row] = [
-        {"file": file, **one._asdict(), "breaks": _line(one.breaks)}
+        {"file": file, **one._asdict(), "breaks": _line(one.breaks), "assumes": one.assumes}
         for file, rows in found.loops.items()
         for one in rows
     ]

@@ -40,8 +40,8 @@ _NO_OPTION: Final = {
 }
 """What is said where no option helps."""
 _ASSUMED: Final = (
-    "assumes that each record is one example, that no record changes the gradient of another, and that nothing else "
-    "that is found of records leaves the training"
+    "that each record is one example, that no record changes the gradient of another, that no weight, scale or "
+    "vocabulary was computed from private records, and that nothing else that is found of records leaves the training"
 )
 """What every number rests on, and a script does not show."""
 _ONLY: Final = "only where --{} is {}, which is not its default: else this trains without privacy."
@@ -115,13 +115,19 @@ class Finding(NamedTuple):
         if self.defaults and self.epsilon is not None:
             shown = ", ".join(f"{name} {value}" for name, value in self.defaults.items())
             lines += [f"  defaults of its command line, if none is given there: {shown}"]
-        lines += [f"  {note}" for note in (*self.notes, _ASSUMED)] if self.epsilon is not None else []
+        lines += [f"  {note}" for note in self.notes] if self.epsilon is not None else []
+        lines += [f"  assumes {self.assumes}"] if self.assumes else []
         for why in dict.fromkeys(self.asks.values()):
             names = [name for name, one in self.asks.items() if one == why]
             options = ", ".join(_option(name) for name in names if name not in _NO_OPTION)
             said = [f"give {options}"] * bool(options) + [_NO_OPTION[name] for name in names if name in _NO_OPTION]
             lines += [f"  {', and '.join(said)} ({why})"]
         return [*lines, f"  then: {self.call}"] if self.call else lines
+
+    @property
+    def assumes(self) -> str | None:
+        """What the number rests on beside the text."""
+        return None if self.epsilon is None else _ASSUMED
 
     def _interval(self, lower: float | None, upper: float) -> str:
         """Bounds, rounded outward."""

@@ -102,7 +102,10 @@ def test_the_exit_code_says_whether_a_line_breaks_a_guarantee(tmp_path):
 def test_what_is_asked_for_can_be_given(tmp_path):
     path = written(tmp_path, "train.py", SCRIPTS["opacus_rdp_drop_last"])
     assert "give --records" in call("check-loop", path).stdout
+    (asked,) = answer("check-loop", path)["loops"]
+    assert asked["assumes"] is None  # there is no number that rests on anything
     (loop,) = answer("check-loop --records 6500", path)["loops"]
+    assert f"  assumes {loop['assumes']}\n" in call("check-loop --records 6500", path).stdout
     length = 6500 // 64
     (same,) = check_files([path], records=6500).loops[path.as_posix()]
     assert loop["epsilon"] == same.epsilon
