@@ -256,6 +256,7 @@ def noise_multiplier(*, epsilon: Reals, delta: Delta, after: Job | None = None, 
     **Guarantee.** Safe side: `dpsgd.epsilon` at the value returned is at most `epsilon`, bit for bit, and at (1 - 1e-8)
     times it, it is not (where the bounds are tight; `fastacct.RDP(conversion="optimal")`: about 1e-7).  0 where no
     noise is needed, inf where no finite noise does (delta = 0).  The search covers noise multipliers from 1e-6 to 1e12.
+    Of jobs whose answers take seconds each the search ends earlier, further on the safe side; so do the two below.
 
     Keywords as in `epsilon`, but for the one that is asked for.  Of what has been released already give the job as
     `after`, or its blocks as `history`: both together satisfy the target.  ValueError where it exceeds it alone.

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastacct.core.inputs import TINY, Cells, Domain, as_number
-from fastacct.core.work import counted, spend
+from fastacct.core.work import counted
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
@@ -337,8 +337,7 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
     points = [(scale.place(x), level(x)) for x in (a, b)]
     sizes: list[float] = []
     with counted() as done:
-        while sum(done.values()) < 4e9:  # some seconds, or 400 tries
-            spend(1e7)
+        for _ in itertools.takewhile(lambda _: sum(done.values()) < 4e9, range(_MOST_TRIES)):  # some seconds
             a, b = sorted((a, b), key=lambda x: abs(level(x)))  # the nearer one first
             low, high = sorted((scale.place(a), scale.place(b)))
             width, tolerance = high - low, scale.tolerance(max(abs(a), abs(b)))
@@ -355,7 +354,7 @@ def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float)
                 break
             points.append((scale.place(x), level(x)))
             a, b = (x, b) if (level(x) > 0.0) == (level(a) > 0.0) else (a, x)
-    return (b, a)[level(a) <= 0.0]
+    return min(a, b, key=level)
 
 
 def _beyond(error: float, tolerance: float) -> float:
