@@ -10,7 +10,7 @@
 #define FA_CAP_DEEP  1e120 /* 1/|B0| at the first point, which falls further: its square is to stay a normal number */
 #define FA_CAP_LATE  1.4
 #define FA_CAP_NOISE 16.0  /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
-#define FA_CAP_HUM   1e3   /* u of what large losses bring that |F| rounds, about: phasors go on for 128 steps */
+#define FA_CAP_HUM   1e-13 /* of what large losses bring that |F| rounds, about: phasors go on for 128 steps */
 
 /* whether doubles hold F and the moment of every step, the square of its modulus included, at the first point, where
  * they are largest */
@@ -33,7 +33,7 @@ FA_FUNC double fa_cap_heard(const fa_cap_job *job)
     int b;
     for (b = 0; b < job->n && job->has_floor; b++)
         sum += job->blocks[b].steps * job->blocks[b].ratio[0];
-    return sum > 0.0 ? log(FA_CAP_HUM * FA_EPS * sum) : -INFINITY;
+    return sum > 0.0 ? log(FA_CAP_HUM * sum) : -INFINITY;
 }
 
 /* points until |F| t is dead, or |F| no more than it rounds, or as dead as rounding lets it be where the majorant of
