@@ -64,6 +64,7 @@ UNPROVED = {
     "grid.h": "hands numbers over",
     "kernels.h": "the table of kernels",
     "kernels_impl.h": "hands numbers over",
+    "line/capped_floor.h": "where a floor is laid; the ledger bounds what it leaves out",
     "line/capped_job.h": "the record of a job",
     "line/capped_place.h": "where caps are laid; the ledger bounds what they leave out",
     "num/math.h": "functions whose errors docs/algorithms/arithmetic.md proves and test_rounding_paid measures",

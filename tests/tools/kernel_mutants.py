@@ -20,7 +20,6 @@ COUNTED = "kernels/line/flat test_what_a_ray_rounds"
 STEP, NEXT_TO_END = "exact/one_step.h", "kernels/exact/one_step test_a_sampled_step_next_to_its_largest_loss"
 TWO_MASSES = "kernels/exact/one_step test_a_step_of_mixtures_needs_its_errors"
 PLACES, READ = "kernels/line/flat test_a_place_next_to_epsilon", "kernels/line/flat test_bounds_of_delta_and_epsilon"
-FAR_OUT = "kernels/exact/far_out test_a_delta_far_out"
 LONG, POINTS = "line/long_line.h", "kernels/line/flat test_a_line_of_points_has"
 PANEL, WINDOW, COMPOSED = "density/panel.h", "density/window.h", "kernels/density/panel test_every_error"
 COARSE = "kernels/density/panel test_masses_of_coarse"
@@ -44,7 +43,8 @@ MUTANTS = (
     (ERRORS, "errors->fixed = block->moduli.line + ends;\n        errors->mean = errors->large",
      "errors->fixed = ends;\n        errors->mean = errors->large", SUMS + "few and added"),
     (ERRORS, "errors->mean = block->moduli.mean + block", "errors->mean = block", SUMS + "sampled"),
-    (ERRORS, "block->moduli.large +\n                        block->family", "block->family", SUMS + "participations"),
+    (ERRORS, "block->moduli.large + ends +\n                        (fa_cap_unseen",
+     "ends +\n                        (fa_cap_unseen", SUMS + "participations"),
     (ERRORS, "block->moduli.large + ends +\n                            2.0 * (fa_cap_unseen",
      "ends +\n                            2.0 * (fa_cap_unseen", SUMS + "few and added"),
     (LEDGER, "out->quadrature = 1.02 * h / FA_PI * share;", "",
@@ -317,9 +317,6 @@ MUTANTS = (
 )
 BUILT = (
     (TAIL, "narrow > 0.2 &&", "narrow > 0.9 &&", "kernels/line/capped_line test_far_out_the_strip"),
-    ("line/capped_floor.h", "fa_cap_narrow_floors(job, first);", "", FAR_OUT),
-    ("line/capped_floor.h", "if (!(f[1] < f[0] - 1.0))\n        return;", "return;", FAR_OUT),
-    ("line/capped_nodes.h", "* exp(-block->w.rare);", ";", FAR_OUT),
     ("line/mixture_loss.h", "#define FA_MIX_FORGET 50.0", "#define FA_MIX_FORGET 2.0",
      "kernels/line/groups test_epsilons_of_two_steps"),
     (READOUT, "d.upper - (log_delta - e->off)", "d.upper - log_delta",

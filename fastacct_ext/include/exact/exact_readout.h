@@ -289,13 +289,7 @@ FA_FUNC int fa_is_nothing(fa_exact *e, double eps)
         !(eps > FA_FAR * sqrt(job->variance) + 0.5 * job->variance))
         return 0;
     fa_log_moment_init(e->moment, e->sigma, e->q);
-    if (fa_run_searched(&run, (fa_aim){1, FA_RULE_CKS, eps}, eps, &order, &status) < FA_NOTHING)
-        return 1;
-    fa_set_wall(e->capped, 0);
-    fa_set_wall(e->capped + 1, 0);
-    return fa_cap_upper(e->capped, eps, &order) < FA_NOTHING &&
-           (!(e->directions & FA_WAYS_ADD) || eps >= e->end[1] * (1.0 + 8.0 * FA_EPS) ||
-            fa_cap_upper(e->capped + 1, eps, &order) < FA_NOTHING);
+    return fa_run_searched(&run, (fa_aim){1, FA_RULE_CKS, eps}, eps, &order, &status) < FA_NOTHING;
 }
 
 /* log of the smaller of 1 - (1-q)^steps, the record took part at all, and steps * delta_1(0), for total variation is

@@ -35,12 +35,9 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
                      1e-12 * (fabs(expm1(r.k / block->steps - x * s->mean)) +
                               v * sqrt(fa_max(0.0, r.d2 / block->steps)));
         k += block->steps * (x * s->mean + (job->walled ? log(r.one + error) : log1p(r.rest + error))) + slop;
-        if (block->split) {
-            double more = job->walled ? error / r.one
-                                      : block->moduli.far + block->family->ends(block, v, v, FA_OF_LARGE) +
-                                            (fa_cap_unseen(block) + 2.0 * block->w.low_cut) * (r.one + error);
-            none += block->steps * log1p(-fa_min(1.0, 1.25 * r.jumps / block->steps + more));
-        }
+        if (block->split)
+            none += block->steps * log1p(-fa_min(1.0, 1.25 * r.jumps / block->steps +
+                                                          error / (job->walled ? r.one : 1.0)));
     }
     if (!small_only && job->has_floor)
         k += log(-expm1(none));

@@ -10,7 +10,6 @@
 #define FA_CAP_DEEP  1e120 /* 1/|B0| at the first point, which falls further: its square is to stay a normal number */
 #define FA_CAP_LATE  1.4
 #define FA_CAP_NOISE 16.0  /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
-#define FA_CAP_HUM   1e-13 /* of what large losses bring that |F| rounds, about: phasors go on for 128 steps */
 
 /* whether doubles hold F and the moment of every step, the square of its modulus included, at the first point, where
  * they are largest */
@@ -26,21 +25,11 @@ FA_FUNC int fa_cap_is_held(const fa_cap_job *job, const fa_cap_line *line)
  * beyond FA_CAP_LATE times its limit */
 FA_INLINE int fa_cap_is_look(int points) { return points == 32 || points == 64 || points == 128; }
 
-/* log of what |F| rounds with a floor, over |B0^T/(u (u-1))|, by the first point, where large losses are most */
-FA_FUNC double fa_cap_heard(const fa_cap_job *job)
-{
-    double sum = 0.0;
-    int b;
-    for (b = 0; b < job->n && job->has_floor; b++)
-        sum += job->blocks[b].steps * job->blocks[b].ratio[0];
-    return sum > 0.0 ? log(FA_CAP_HUM * sum) : -INFINITY;
-}
-
-/* points until |F| t is dead, or |F| no more than it rounds, or as dead as rounding lets it be where the majorant of
- * the tail ends.  1: done; 0: given up; 2: further than the nodes are made for, *t_out is where to */
+/* points until |F| t is dead, or as dead as rounding lets it be where the tail's majorant ends.  1: done; 0: given up;
+ * 2: further than the nodes are made for, *t_out is where to */
 FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, int found, double *t_out)
 {
-    double h = line->plan.h, dead = -effort->dead, pairs = 0.0, heard = 0.0,
+    double h = line->plan.h, dead = -effort->dead, pairs = 0.0,
            most = found ? 2.0 + line->reach / h : INFINITY; /* further out nodes may be bad */
     int k, b, limit = effort->points, width = 0;
     for (b = 0; b < job->n; b++) {
@@ -49,7 +38,7 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
     }
     line->made = 0;
     for (k = 0; k + FA_RUN <= limit; k += FA_RUN) {
-        double t = (k + FA_RUN - 1) * h, last, fell, slow, end, least;
+        double t = (k + FA_RUN - 1) * h, last, fell, slow, end;
         if (!fa_goes_on() || !fa_cap_reserve_points(job, line, k + FA_RUN))
             return 0;
         fa_cap_points(job, line, k);
@@ -57,9 +46,7 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
             return 0;
         pairs += FA_RUN * width;
         last = line->log_f[k + FA_RUN - 1];
-        heard = k ? heard : fa_cap_heard(job);
-        least = fa_max(dead - log(t + h), job->has_floor ? line->log_all[k + FA_RUN - 1] + heard : -INFINITY);
-        if (last < least && line->log_f[k + FA_RUN - 2] < least + 1.0) {
+        if (last + log(t + h) < dead && line->log_f[k + FA_RUN - 2] + log(t + h) < dead + 1.0) {
             k += FA_RUN;
             while (k > 2 && line->log_f[k - 2] + log(k * h) < dead)
                 k--;
@@ -244,12 +231,6 @@ FA_FUNC void fa_cap_plan_blocks(fa_cap_job *job, fa_cap_plan *plan)
         block->k = r.k;
         block->d1 = r.d1;
         block->jumps = r.jumps;
-        block->w.rare = 0.0;
-        if (fa_cap_goes_left(job)) {
-            if (plan->left > 1.0) /* there, too, nodes are to say how many */
-                r.jumps = fa_min(r.jumps, fa_cap_block_k(block, &block->coarse, plan->left, 0, 0.0).jumps);
-            block->w.rare = -log(fa_max(1e-280, fa_min(1.0, r.jumps)));
-        }
         plan->d2 += r.d2;
         plan->jumps += r.jumps;
         block->split = job->has_floor && block->may_split &&
@@ -265,7 +246,6 @@ FA_FUNC int fa_cap_plan_line(fa_cap_job *job, fa_cap_line *line, const fa_cap_sa
 {
     fa_cap_plan *plan = &line->plan;
     fa_cap_probes probes;
-    fa_cap_saddle from;
     double tol, size = log_size, next;
     int round;
     for (round = 0;; round++) {
@@ -277,12 +257,10 @@ FA_FUNC int fa_cap_plan_line(fa_cap_job *job, fa_cap_line *line, const fa_cap_sa
             plan->low = fa_cap_choose_floor(job, effort, eps, tol, at, 0);
         else
             fa_cap_try_floor(job, eps, 0.0);
-        from = *at;
-        fa_cap_go_left(job, eps, &from);
-        fa_cap_probe(job, eps, &from, tol, is_dear || job->has_floor, &probes);
+        fa_cap_probe(job, eps, at, tol, is_dear || job->has_floor, &probes);
         if (!job->has_floor || round == 2)
             break;
-        next = log(exp(probes.least - 0.5 * log(2.0 * FA_PI * from.curvature) - size) +
+        next = log(exp(probes.least - 0.5 * log(2.0 * FA_PI * at->curvature) - size) +
                    fa_max(fa_cap_closed_part(job, eps, size).value, 0.0)) +
                size;
         if (!(next < size - (round ? 1.0 : 1.5))) /* the floor's tolerance is relative to what delta is without it */

@@ -42,7 +42,7 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
            floor_width = with_floor ? w->floor_width : 1.0,
            inv_floor = with_floor ? 0.5 / (floor_width * floor_width) : 0.0;
     double *line1 = s->sum.vr, *line2 = s->sum.vi, *mean1 = s->sum.gr, *mean2 = s->sum.gi, *right = s->scratch,
-           *large = s->scratch2, *low = s->large_r, *far_out = s->large_i;
+           *large = s->scratch2, *low = s->large_r;
     int j, n = s->sum.n / 2;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
@@ -76,7 +76,6 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
                               : 0.0;
             double grow = fa_cap_swell(cells * more);
             large[j] = grow * (u1 < step ? 1.0 + k1 : k1) * eb;
-            far_out[j] = grow * (u1 < step ? 1.0 + k1 : k1) * right[j];
             q += u1 > -step ? 0.0 : e1;
             low[j] = grow * size * (u1 > -step ? 1.0 + k1 : 0.5) *
                      (fa_exp_plain_v(fa_min(600.0, q)) + fa_exp_plain_v(fa_min(600.0, q + v_low * (lr - mean))));
@@ -90,8 +89,7 @@ FA_FUNC void fa_cap_moduli_of(fa_cap_block *block, const fa_cap_line *line, doub
     fa_cap_nodes *s = &block->nodes;
     double *right = s->scratch, *large = s->scratch2, *low = s->large_r;
     *out = (fa_cap_cells_of){{s->sum.vr, s->sum.vi}, {s->sum.gr, s->sum.gi}, {right, right},
-                             {NULL, NULL},           {large, large},         {low, low},
-                             {s->large_i, s->large_i}};
+                             {NULL, NULL},           {large, large},         {low, low}};
     if (with_floor)
         fa_cap_fill_moduli(block, line, t, v_right, 1);
     else
@@ -105,7 +103,7 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
     const fa_cap_nodes *s = &block->nodes;
     /* functions fall by 8 sigma f a unit of xi and more, f >= stretch */
     double alias, beyond = fa_max(1e4, 1.0 / (8.0 * block->sigma * s->stretch * s->h));
-    fa_cap_moduli out = {0};
+    fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
     fa_cap_cells_of f;
     int j, n = s->sum.n / 2;
     alias = fa_max(2.0 / expm1(2.0 * FA_PI * block->strip / s->h), 1e-240); /* what is cut off stays seen */
@@ -116,7 +114,6 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
     out.back = f.back[0] ? alias * fa_cap_cells(f.back, n, beyond) : 0.0;
     if (job->has_floor) {
         out.large = alias * fa_cap_cells(f.large, n, beyond);
-        out.far = alias * fa_cap_cells(f.far, n, beyond);
         for (j = s->seen / 2 + 2; j < n; j++) /* small losses end before */
             f.low[0][j] = 0.0;
         out.low = alias * fa_cap_cells(f.low, n, beyond);
@@ -249,8 +246,7 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
     errors->large = 0.0;
     if (block->split) {
         double b0 = exp(fa_cap_block_k(block, &block->nodes, c, 0, 0.0).k / block->steps - c * block->nodes.mean);
-        errors->large = fa_cap_rounding_large(block, line, u, steps) + block->moduli.large +
-                        block->family->ends(block, c, u, FA_OF_LARGE) +
+        errors->large = fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + ends +
                         (fa_cap_unseen(block) + 2.0 * block->w.low_cut) * b0;
     }
 }

@@ -6,12 +6,11 @@
 
 #include "capped_place.h"
 
-#define FA_FLOOR_PART  0.2   /* of the range of means, at least, that decides how wide a floor's window is, ... */
-#define FA_FLOOR_SHARP 0.1   /* ... where it is less than so many standard deviations, and up to these */
-#define FA_PIECES_ROOM 12.0  /* widths between a floor and losses near 0, of losses that are data */
-#define FA_FEWEST      1e-30 /* large losses that a line expects, at least, where hardly any sum has one */
-#define FA_WALL_FEW    3.0   /* steps times noise up to which a walled job has a floor at once */
-#define FA_WALL_APART  20.0  /* what floors next to the caps may cost, over what is left out below them */
+#define FA_FLOOR_PART  0.2  /* of the range of means, at least, that decides how wide a floor's window is, ... */
+#define FA_FLOOR_SHARP 0.1  /* ... where it is less than so many standard deviations, and up to these */
+#define FA_PIECES_ROOM 12.0 /* widths between a floor and losses near 0, of losses that are data */
+#define FA_WALL_FEW    3.0  /* steps times noise up to which a walled job has a floor at once */
+#define FA_WALL_APART  20.0 /* what floors next to the caps may cost, over what is left out below them */
 
 /* what one step has to bring beyond log(1-q) so that the sum reaches eps, all others being at log(1-q): of that a floor
  * is a share.  Counted from log(1-q), since near eps = 0 small losses are far below 0 */
@@ -90,24 +89,6 @@ FA_FUNC int fa_cap_see_floor(fa_cap_job *job, double v, double steep)
     return any;
 }
 
-/* narrower windows of sampled Gaussians' floors where the exponent v is too steep for them: cut off where they are not
- * over yet, small losses would count as large ones.  How many */
-FA_FUNC int fa_cap_narrow_floors(fa_cap_job *job, double v)
-{
-    int b, count = 0;
-    for (b = 0; b < job->n; b++) {
-        fa_cap_block *block = job->blocks + b;
-        fa_cap_windows *w = &block->w;
-        if (block->family != &fa_sampled_family || !(v > 0.5 * fa_cap_window_last_v(block, w->floor, w->floor_width)))
-            continue;
-        while (v > 0.5 * fa_cap_window_last_v(block, w->floor, w->floor_width) && w->floor_width > 0.01 * block->sigma)
-            w->floor_width *= 0.7;
-        fa_cap_set_floor(block, &block->coarse);
-        count++;
-    }
-    return count;
-}
-
 /* Without a floor a line is as long as the records that hardly move take to dephase.  Choose the highest floor below
  * which Chernoff's bound of the small losses is negligible; none where every sum of interest has many large losses.
  * Returns Chernoff's point, 1 without a floor.  is_fine: the nodes are for such a floor */
@@ -116,7 +97,7 @@ FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort,
 {
     static const double ratios[] = {0.62, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015, 0.007, 0.003};
     int low = 0, high = (int)(sizeof(ratios) / sizeof(*ratios)), count = high, b;
-    double point = 1.0, first = 1.0, wide, jumps;
+    double point = 1.0, jumps;
     if (!(fa_cap_lift(job, eps) > 0.0)) { /* the others at their least reach eps by themselves */
         fa_cap_try_floor(job, eps, 0.0);
         return 1.0;
@@ -130,13 +111,9 @@ FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort,
         fa_cap_saddle small;
         fa_cap_try_floor(job, eps, ratios[mid]);
         small = fa_cap_find_saddle(job, eps, at->v, 1);
-        wide = small.v;
-        if (fa_cap_narrow_floors(job, wide))
-            small = fa_cap_find_saddle(job, eps, wide, 1);
         if (small.k + fa_log_b(small.v) - (small.v - 1.0) * eps < log_tol) {
             high = mid;
             point = small.v;
-            first = wide;
         }
         else
             low = mid + 1;
@@ -145,53 +122,12 @@ FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort,
         fa_cap_try_floor(job, eps, ratios[high]);
         if (!is_fine && fa_cap_see_floor(job, at->v, point))
             return fa_cap_choose_floor(job, effort, eps, log_tol, at, 1);
-        fa_cap_narrow_floors(job, first);
         jumps = fa_cap_all_certain(job, at->v);
         if (jumps < effort->tolerance + 1.0)
             return point;
     }
     fa_cap_try_floor(job, eps, 0.0);
     return 1.0;
-}
-
-/* whether a line may stand where large losses are rare */
-FA_INLINE int fa_cap_goes_left(const fa_cap_job *job)
-{
-    return job->has_floor && !job->walled && job->n == 1 && job->blocks->family == &fa_sampled_family;
-}
-
-/* log |F| at the real point v, without what makes it relative */
-FA_INLINE double fa_cap_log_real(const fa_cap_job *job, double eps, double v)
-{
-    return fa_cap_log_r(job, v) - (v - 1.0) * eps - log(v * (v - 1.0));
-}
-
-/* With a floor, where all but few sums have no large loss: the saddle of those that have one, far left of the one where
- * they outweigh all others */
-FA_FUNC void fa_cap_go_left(const fa_cap_job *job, double eps, fa_cap_saddle *at)
-{
-    double v[3] = {at->v, 0.0, 0.0}, f[3], by = 0.85, bend;
-    int i;
-    if (!fa_cap_goes_left(job))
-        return;
-    f[0] = fa_cap_log_real(job, eps, v[0]);
-    v[1] = 1.0 + by * (v[0] - 1.0);
-    f[1] = fa_cap_log_real(job, eps, v[1]);
-    if (!(f[1] < f[0] - 1.0))
-        return;
-    for (i = 0; i < 30; i++) {
-        v[2] = 1.0 + by * (v[1] - 1.0);
-        f[2] = fa_cap_log_real(job, eps, v[2]);
-        if (!(f[2] < f[1]) || fa_cap_k(job, v[2], 0).jumps < FA_FEWEST)
-            break;
-        v[0] = v[1], v[1] = v[2];
-        f[0] = f[1], f[1] = f[2];
-    }
-    bend = ((f[0] - f[1]) / (v[0] - v[1]) - (f[1] - f[2]) / (v[1] - v[2])) * 2.0 / (v[0] - v[2]);
-    if (!(bend > 0.0))
-        return;
-    at->v = fa_max(v[2], v[1] - ((f[0] - f[1]) / (v[0] - v[1]) + (f[1] - f[2]) / (v[1] - v[2])) / (2.0 * bend));
-    at->curvature = bend;
 }
 
 /* walled: the least log B(v) E_Q[e^(v l) low]^n e^(v eps) over v > 1, from *v_out on (by Newton's method in

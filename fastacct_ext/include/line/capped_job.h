@@ -31,7 +31,6 @@
 #define FA_CAP_SYNC    128    /* points between fresh starts of the phasors of a line; a multiple of FA_RUN */
 #define FA_CAP_LEVELS  3      /* heights below the last at which errors of the nodes may be less */
 #define FA_CAP_FALLS   16     /* exponents of Chernoff's bounds of what takes a sum back */
-#define FA_OF_LARGE    (-1)   /* order that asks for the ends of large losses */
 #define FA_CAP_NOTHING 40.0   /* -log of a share of delta that is worth nothing, with room for a rough guess of delta */
 
 typedef struct {
@@ -42,7 +41,6 @@ typedef struct {
     double lost;               /* q J0 over q P_1: what the difference J1 - J0 takes away */
     double share_p, share_q;   /* of the blocks' steps q P_1 and steps J0 */
     double floor, floor_width; /* small losses, z below the floor, are left to Chernoff's bound */
-    double rare;               /* -log of the share of large losses on the line, 0 where that is not small */
     double low_q, low_more, low_depth; /* walled: log Q_low = E_Q[low], E_Q[(e^l - 1) low]/Q_low, how far out it is */
     double low_cut, off; /* keep low where small losses are cut off, 0 from there on; what J0, J1 may be off by, in u */
 } fa_cap_windows;
@@ -79,11 +77,10 @@ typedef struct {
     double *memory;
 } fa_cap_nodes;
 
-/* bounds of quadrature errors: of the line's sum, of the large losses', of E_Q[exp(v l) keep] for v <= plan.right (far:
- * of large losses alone), of
+/* bounds of quadrature errors: of the line's sum, of the large losses', of E_Q[exp(v l) keep] for v <= plan.right, of
  * the small losses' at plan.low, of the mean; where both sides are mixtures, for v >= FA_MIX_PUT */
 typedef struct {
-    double line, large, right, low, mean, back, far;
+    double line, large, right, low, mean, back;
     double less[FA_CAP_LEVELS]; /* by how much the line's is less up to a 4th, a 16th, ... of its height */
 } fa_cap_moduli;
 
@@ -104,10 +101,10 @@ typedef struct fa_cap_job fa_cap_job;
 typedef struct fa_cap_plan fa_cap_plan;
 typedef struct fa_cap_line fa_cap_line;
 
-/* moduli at every second node, in cells between which the smaller one of two counts; low, large, far: with a floor;
- * back: for v >= FA_MIX_PUT, or NULL */
+/* moduli at every second node, in cells between which the smaller one of two counts; low, large: with a floor; back:
+ * for v >= FA_MIX_PUT, or NULL */
 typedef struct {
-    double *line[2], *mean[2], *right[2], *back[2], *large[2], *low[2], *far[2];
+    double *line[2], *mean[2], *right[2], *back[2], *large[2], *low[2];
 } fa_cap_cells_of;
 
 /* What a kind of loss does in a way of its own, on whole arrays: line/families.h.  0: none, too many, or no memory */

@@ -68,10 +68,7 @@ FA_INLINE void fa_cap_edge(fa_cap_nodes *s, const int all)
 
 /* the share of a step that is above the floor left of where its window counts: the window's value there, less where
  * many steps add it up */
-FA_INLINE double fa_cap_unseen(const fa_cap_block *block)
-{
-    return 2e-18 / (1.0 + 1e-4 * block->steps) * exp(-block->w.rare);
-}
+FA_INLINE double fa_cap_unseen(const fa_cap_block *block) { return 2e-18 / (1.0 + 1e-4 * block->steps); }
 
 /* the floor's window on the nodes as they are */
 FA_FUNC void fa_cap_set_floor(const fa_cap_block *block, fa_cap_nodes *s)
@@ -79,7 +76,7 @@ FA_FUNC void fa_cap_set_floor(const fa_cap_block *block, fa_cap_nodes *s)
     const fa_cap_windows *w = &block->w;
     double scale = w->width / w->floor_width, shift = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT;
     double *weight = s->sum.wr, *x = s->x, *above = s->above, *large = s->large, *small = s->small;
-    double seen = -sqrt(38.5 + log1p(1e-4 * block->steps) + w->rare); /* erfc(6.2)/2 < 1e-18 */
+    double seen = -sqrt(38.5 + log1p(1e-4 * block->steps)); /* erfc(6.2)/2 < 1e-18 */
     int j, n = s->sum.n, from;
     for (from = n; from > 0 && x[from - 1] * scale + shift > seen; from--)
         ;

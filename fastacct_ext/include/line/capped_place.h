@@ -316,7 +316,8 @@ FA_FUNC void fa_cap_probe(const fa_cap_job *job, double eps, const fa_cap_saddle
         out->v[out->n] = v;
         out->log_f[out->n] = k - (v - 1.0) * eps - log(v * (v - 1.0));
         own = 1.0 / ((v - 1.0) * (v - 1.0));
-        out->noise[out->n] = out->log_f[out->n] - 0.5 * log(2.0 * FA_PI * (d2 + 1.0 / (v * v) + own)) +
+        out->noise[out->n] = (job->has_floor ? fa_max(k, fa_cap_k(job, v, 1).k) : k) - k + out->log_f[out->n] -
+                             0.5 * log(2.0 * FA_PI * (d2 + 1.0 / (v * v) + own)) +
                              log(1e4 + v * eps + 100.0 * v * v * fa_min(d2, own));
         out->chernoff[out->n] = k + fa_log_b(v) - (v - 1.0) * eps - log_tol;
         out->least = fa_min(out->least, out->log_f[out->n]);

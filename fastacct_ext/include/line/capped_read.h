@@ -292,8 +292,7 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
             effort.caps = next;
             continue;
         }
-        if (job->data > 0 ? g.up + g.down > 0.95 * before : round && g.rounding > 0.4 * (g.up + g.down))
-            /* what is left is no error of the line, or more work does not make it less */
+        if (job->data > 0 && g.up + g.down > 0.95 * before) /* what is left is no error of the line */
             break;
         before = g.up + g.down;
         fa_cap_try_harder(&effort, &g, 1.0);

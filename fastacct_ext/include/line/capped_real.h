@@ -125,17 +125,12 @@ FA_FUNC double fa_cap_log_r(const fa_cap_job *job, double v)
     return job->has_floor && k < 1e300 ? k + log(-expm1(none)) : k;
 }
 
-/* real exponents for which exp(v l) does not outweigh a window where it is over */
-FA_FUNC double fa_cap_window_last_v(const fa_cap_block *block, double edge, double width)
-{
-    double end = edge + FA_CAP_CUT * width;
-    return (end + block->sigma * block->sigma * (FA_CAP_CUT / width - 1.0 / block->sigma)) /
-           fa_cap_posterior(block, end);
-}
-
+/* real exponents for which exp(v l) does not outweigh the cap's window where the nodes end */
 FA_FUNC double fa_cap_block_last_v(const fa_cap_block *block)
 {
-    return fa_cap_window_last_v(block, block->w.cap, block->w.width);
+    double end = block->w.cap + FA_CAP_CUT * block->w.width;
+    return (end + block->sigma * block->sigma * (FA_CAP_CUT / block->w.width - 1.0 / block->sigma)) /
+           fa_cap_posterior(block, end);
 }
 
 FA_FUNC double fa_cap_last_v(const fa_cap_job *job)

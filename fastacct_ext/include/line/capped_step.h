@@ -69,7 +69,7 @@ FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_block *
     fa_cap_needs out;
     out.quick = 0;
     out.ampl = ampl = fa_max(0.0, ampl);
-    out.share = log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-280))));
+    out.share = log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9))));
     out.least = 5.0 + log_t;
     out.need = fa_max(out.least, effort->need + ampl +
                                      log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +

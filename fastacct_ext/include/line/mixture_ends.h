@@ -83,23 +83,11 @@ FA_FUNC double fa_cap_mean_ends(const fa_cap_block *block)
                                                              : 0.5 * exp(-0.5 * first * first) * kappa * kappa);
 }
 
-/* what lies beyond them of exp(ul), of large losses, v > 0.  Left of the nodes their window only closes further, and
- * what is left of where it counts is elsewhere */
-FA_FUNC double fa_cap_large_ends(const fa_cap_block *block, double v, double u)
-{
-    const fa_cap_nodes *s = &block->nodes;
-    double first = (block->pair->q_low - s->z[0]) / block->sigma,
-           mass = first > 0.0 ? 0.5 * exp(-0.5 * first * first) : 1.0, right = fa_cap_right_end(block, v, u);
-    return s->lifted > 0 ? right : right + 1.001 * s->above[0] * (mass + fa_cap_left_end(block, v, u, 1));
-}
-
 /* what lies beyond the first and the last node; order 0: of the mean */
 FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int order)
 {
     if (order == 0)
         return fa_cap_mean_ends(block);
-    if (order == FA_OF_LARGE)
-        return fa_cap_large_ends(block, v, u);
     return fa_cap_left_end(block, v, u, order) + fa_cap_right_end(block, v, u);
 }
 

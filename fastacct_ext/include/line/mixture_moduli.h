@@ -71,8 +71,7 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
     double *line1 = out->line[0] = s->sum.vr, *line2 = out->line[1] = s->sum.vi, *mean1 = out->mean[0] = s->sum.gr,
            *mean2 = out->mean[1] = s->sum.gi, *right = out->right[0] = s->scratch, *right2 = out->right[1] = s->sum.er,
            *back = out->back[0] = s->large_i, *back2 = out->back[1] = s->sum.ei, *large = out->large[0] = s->scratch2,
-           *large2 = out->large[1] = s->sum.fi, *low = out->low[0] = s->large_r, *low2 = out->low[1] = s->sum.fr,
-           *far1 = out->far[0] = s->first_r, *far2 = out->far[1] = s->first_i;
+           *large2 = out->large[1] = s->sum.fi, *low = out->low[0] = s->large_r, *low2 = out->low[1] = s->sum.fr;
     double eta = block->strip, co = cos(0.5 * eta), pen = -log(co), g = 2.0 * s->h, s2 = block->sigma * block->sigma,
            c = line->plan.tilt, u = sqrt(c * c + t * t), v_low = line->plan.low, y = eta * s2,
            v_back = fa_pair_falls(block->pair) ? FA_MIX_PUT : 0.0, mean = s->mean, off = fabs(mean - block->kappa),
@@ -110,8 +109,6 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
                    bent = fa_cap_swell(cells * 2.0 * inv_floor * s2 * s2), edge;
             large[j] = bent * (u1 < step ? 1.0 + k1 : k1) * eb;
             large2[j] = bent * (u1 < step ? 1.0 + k1 : k1) * line_re;
-            far1[j] = bent * (u1 < step ? 1.0 + k1 : k1) * right[j];
-            far2[j] = bent * (u1 < step ? 1.0 + k1 : k1) * right2[j];
             q += u1 > -step ? 0.0 : e1;
             edge = bent * size * (u1 > -step ? 1.0 + k1 : 0.5);
             low[j] = edge * (fa_exp_plain_v(fa_min(600.0, q)) + fa_exp_plain_v(fa_min(600.0, q + v_low * (l + pen))));
@@ -122,10 +119,8 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
     fa_mix_close_moduli(block, 0.0, v_right, bend, right, right2);
     fa_mix_close_moduli(block, 0.0, v_back, bend, back, back2);
     fa_mix_close_moduli(block, 0.0, 1.0, bend, mean1, mean2);
-    if (with_floor) {
+    if (with_floor)
         fa_mix_close_right(block, t * eta / co, c, bend, large, large2);
-        fa_mix_close_right(block, 0.0, v_right, bend, far1, far2);
-    }
 }
 
 #endif

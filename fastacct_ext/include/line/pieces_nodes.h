@@ -285,7 +285,7 @@ FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_b
     const fa_edges keep = fa_pieces_edges(block, 0.0);
     const fa_asked mean = {1.0, 0.0, 0.0, 1.0, keep}, large = {tilt, t, s->mean, 0.0, fa_pieces_edges(block, -1.0)};
     fa_asked line = {tilt, t, s->mean, sqrt(tilt * tilt + t * t), keep};
-    fa_cap_moduli out = {0};
+    fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
     int i;
     out.line = fa_mesh_error(block->pieces, &s->mesh, &line, &line);
     for (i = 0; i < FA_CAP_LEVELS && block->pieces->table.n_panels > 0; i++) {
@@ -300,7 +300,6 @@ FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_b
     if (block->split) {
         out.large = fa_mesh_error(block->pieces, &s->mesh, &large, &large);
         out.right += fa_pieces_real_error(block, right, -1.0);
-        out.far = out.right;
     }
     return out;
 }
