@@ -1,7 +1,7 @@
 """Compositions whose possible losses are few: all of their sums, with their masses, and no grid.
 
 n releases with k different losses have C(n + k - 1, k - 1) sums.  Where these are many the releases are cut in two: of
-one half delta is known at each of its losses, and is read at epsilon less each sum of the other half
+one half delta is known at each of its losses, and is asked at epsilon less each sum of the other half
 (docs/algorithms/smoothed.md).  Masses are products of powers and binomial coefficients, taken in logarithms, and their
 errors are added.  Beside other releases of which delta is known, delta is the sum of masses times theirs.
 """
