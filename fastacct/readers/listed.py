@@ -184,7 +184,7 @@ class _Sums:
         self._weight, self._gain = np.concatenate([[0.0], weight]), np.concatenate([[0.0, 0.0], gain])[: loss.size + 1]
         self.top = first.top + second.top
         size = first.size + second.size
-        self.slip = ROUNDING * ((24.0 + 2.0 * (first.terms + second.terms)) * size)
+        self.slip = ROUNDING * ((8.0 + 2.0 * (first.terms + second.terms)) * size)
         n_sums, spread = self._first.size + 2.0 * loss.size, -float(np.maximum(steps, -800.0).sum())
         self._off = ROUNDING * (128.0 + 8.0 * (first.depth + second.depth) + n_sums + 3.0 * spread)
         self._dropped = 2.0 * TINY * (first.dropped + second.dropped) + 5e-324 * (8.0 + 2.0 * n_sums)
@@ -329,7 +329,7 @@ class _SumsBeside(OneSided):
     def delta(self, epsilon: float, least: float = 0.0) -> float:
         """Bound of delta; where it is `least` at most the digits of less do not matter."""
         sums = self._sums
-        slip = ROUNDING * ((24.0 + 2.0 * sums.terms) * sums.size + 2.0 * abs(epsilon))
+        slip = ROUNDING * (8.0 + 2.0 * sums.terms) * sums.size + 2.0 * ROUNDING * abs(epsilon)
         away = epsilon - sums.loss - self._sign * slip
         known = float(sums.mass[away < 0.0] @ -np.expm1(away[away < 0.0])) + self.infinite
         total = float(sums.mass @ self._beside(away, 1e-14 * max(known, least))[self.is_upper]) + self.infinite
