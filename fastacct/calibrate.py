@@ -68,8 +68,8 @@ def calibrate(
 ) -> float:
     """The number x for which the job `build(x)` just meets a target.
 
-    **Guarantee.** Safe side: what is asked for was evaluated at x, and is at most the target.  Within 1e-9 of x (or at
-    the next whole number) it is above, or x is an end of the bracket; further off where answers take seconds each.
+    **Guarantee.** Safe side: what is asked for was evaluated at x, and is at most the target; within 1e-9 relative (or
+    at the next whole number) it is above, or x is an end of the bracket; further off where answers take seconds each.
 
     Parameters
     ----------
