@@ -43,6 +43,7 @@ def one_large_loss(noise, rate, steps, epsilon, edge):
     u = c + 1j * t
     terms = d * s ** (steps - 1) * np.exp(-1j * t * epsilon) * c * (c - 1.0) / (u * (u - 1.0))
     whole = (terms.real.sum() - 0.5) * 0.05 / np.pi
+    assert whole > 1e-3  # digits of a sum that cancels say nothing
     assert abs(terms[-1]) < 1e-9 * whole
     return np.log(steps) + large + (steps - 1) * small + paid + np.log(whole), none, two
 
