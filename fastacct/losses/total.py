@@ -27,7 +27,7 @@ _MOST_TOGETHER: Final = 1000
 def total_losses(parts: Sequence[tuple[Pair, int]]) -> Pair:
     """Of all releases of a job, each as often as is said."""
     n_releases = sum(count for _, count in parts)
-    refuse_where(n_releases > _MOST_TOGETHER, f"the loss of {n_releases} releases on one sample is not known")
+    refuse_where(n_releases > _MOST_TOGETHER, f"{n_releases} releases on one sample; known of at most {_MOST_TOGETHER}")
     remove = _bracket([(pair.remove, count) for pair, count in parts])
     return Pair(remove, remove if all(p.is_mirrored for p, _ in parts) else _bracket([(p.add, n) for p, n in parts]))
 
