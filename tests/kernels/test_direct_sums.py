@@ -39,6 +39,7 @@ KINDS = {  # and how many lines
     "a group": 16,
     "a replaced record": 16,
     "an added group": 60,
+    "rates next to 1": 30,
     "exponents that outweigh a window": 2,
 }
 SEED = 1
@@ -125,6 +126,7 @@ def test_bounds_of_a_line_hold(lines, kind):
         ("what is closed below the floor and not there", 1e-5),
         ("what the caps take", 1e-11),
         ("tail", 0.1),
+        ("left of the nodes on the tail's curve", 0.1),
         ("sum of moduli", 1e-8),
         ("slope of the rise", 0.5),
         ("curvature of the rise", 0.5),

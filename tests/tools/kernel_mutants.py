@@ -80,6 +80,8 @@ MUTANTS = (
      "(void)fa_cap_close_tail(job, line, effort, eps, log_value);",
      "kernels/line/capped_line test_every_entry and tail"),
     (TAIL, "return log(sum + before);", "return log(sum);", SUMS + "added and not few"),
+    (TAIL, "exp(-40.0) + FA_CAP_LONGER * first / (s->h * s->slope[0] * fall) : INFINITY", "exp(-40.0) : INFINITY",
+     SUMS + "next"),
     (TAIL, "fa_max(2.1, -2.0 / expm1(-kernel)) * swollen / sum + FA_EPS * (4.0 * n + fuzzy / sum)", "0.0",
      SUMS + "sampled"),
     # rounding
@@ -317,6 +319,9 @@ MUTANTS = (
 )
 BUILT = (
     (TAIL, "narrow > 0.2 &&", "narrow > 0.9 &&", "kernels/line/capped_line test_far_out_the_strip"),
+    (TAIL, "return ones;", "return INFINITY;", "kernels/line/rates_next_to_one test_rates"),
+    ("line/capped_real.h", "v < 0.0 && v * l[0] < -FA_CAP_FAR ? v * l[0] : 0.0", "0.0",
+     "kernels/line/rates_next_to_one test_rates"),
     ("line/mixture_loss.h", "#define FA_MIX_FORGET 50.0", "#define FA_MIX_FORGET 2.0",
      "kernels/line/groups test_epsilons_of_two_steps"),
     (READOUT, "d.upper - (log_delta - e->off)", "d.upper - log_delta",

@@ -47,8 +47,9 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
 {
     fa_cap_real out = {INFINITY, 0.0, 0.0, 0.0, INFINITY, INFINITY};
     const double *l = s->sum.lr, *weight = small_only ? s->small : s->sum.wr, *large = s->large;
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0, many = 0.0, missing = block->w.q_mass, one, mean;
-    int j, n = s->sum.n;
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, many = 0.0, missing = block->w.q_mass, one, mean,
+           base = v < 0.0 && v * l[0] < -FA_CAP_FAR ? v * l[0] : 0.0; /* where no loss is near log(1-q) */
+    int j, n = s->sum.n, below;
     if (small_only && s->seen < n)
         n = (s->seen + FA_LANES - 1) / FA_LANES * FA_LANES;
     while (small_only && block->pair && n > 16 && weight[n - 9] < 1e-300)
@@ -67,7 +68,7 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
     else {
         FA_PRAGMA(omp simd reduction(+ : s0, s1, s2, many))
         for (j = 0; j < n; j++) {
-            double m, e = fa_exp_both_v(v * l[j], &m), a = weight[j] * l[j];
+            double m, e = fa_exp_both_v(v * l[j] - base, &m), a = weight[j] * l[j];
             s0 = FA_FMA(weight[j], m, s0);
             s1 = FA_FMA(a, e, s1);
             s2 = FA_FMA(a * l[j], e, s2);
@@ -78,15 +79,16 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
         missing += large[j];
     out.rest = s0 - missing + add;
     one = 1.0 + out.rest;
-    if ((v < 0.0 || block->walled) && out.rest < -0.5) { /* losses from log(1-q) on: the sum itself has more digits */
-        one = add;
+    below = base < 0.0 || ((v < 0.0 || block->walled) && out.rest < -0.5);
+    if (below) { /* losses from log(1-q) on: the sum itself has more digits */
+        one = add * exp(-base);
         for (j = 0; j < n; j++)
-            one += weight[j] * exp(fa_min(FA_CAP_FAR, v * l[j]));
-        out.rest = one - 1.0;
+            one += weight[j] * exp(fa_min(FA_CAP_FAR, v * l[j] - base));
+        out.rest = one * exp(base) - 1.0;
     }
-    out.one = one;
+    out.one = one * exp(base);
     mean = s1 / one;
-    out.k = block->steps * (v * s->mean + ((v < 0.0 || block->walled) && out.rest < -0.5 ? log(one) : log1p(out.rest)));
+    out.k = block->steps * (v * s->mean + (below ? base + log(one) : log1p(out.rest)));
     out.d1 = block->steps * (s->mean + mean);
     out.d2 = block->steps * (s2 / one - mean * mean);
     out.jumps = block->steps * many / one;

@@ -49,10 +49,23 @@ FA_INLINE double fa_cap_cos_below(double x)
     return FA_FMA(y, sum, 1.0) - 1e-15;
 }
 
+/* What lies left of the nodes on the curve for c < 0 and a rate next to 1, where e^X is large at the first node: down to
+ * X_1, where Q's mass times the largest exp(c l) is e^-40, the integrand falls as l' = w/(1 + w) and Im l' allow at
+ * |w| >= e^(X_1).  docs/algorithms/line.md, "Ends".  inf where e^(X_1) < 2 */
+FA_FUNC double fa_cap_left_of_ones(const fa_cap_block *block, const fa_cap_curve *curve, double risen, double first)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    double far = sqrt(80.0 - 2.0 * curve->c * (curve->mean + 0.06)), z = fa_min(s->z[0], -far * block->sigma),
+           e = exp(fa_min(300.0, block->log_odds + (z - 0.5) * block->inv_var)), slope = e / (e - 1.0),
+           turn = curve->top * risen / (e + risen),
+           fall = -s->z[0] + curve->c * slope * (1.0 + turn) - curve->t * slope * (1.0 / (e - 1.0) + turn);
+    return e > 2.0 && fall > 0.0 ? exp(-40.0) + FA_CAP_LONGER * first / (s->h * s->slope[0] * fall) : INFINITY;
+}
+
 /* What lies left of the nodes on the curve, `first` being the first node's term.  At most Q's mass times the largest
  * exp(c l), and for c < 0 what falls in X by as much as it does there: the real part of log(1 + e^(X + i theta)) rises
- * by at most e^X (1 + theta), its angle by 2 theta e^X.  inf where the curve turns there by more than pi/2, so that Re
- * l may be negative */
+ * by at most e^X (1 + theta), its angle by 2 theta e^X, as long as the curve turns there by at most pi/2, so that Re l
+ * is not negative */
 FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *curve, double risen, double first)
 {
     const fa_cap_nodes *s = &block->nodes;
@@ -60,12 +73,13 @@ FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *c
            theta = curve->top * e / (e + risen),
            mass = fa_max(block->walled ? 0.0 : 1e-16, exp(-0.5 * far * far) / (2.0 * fa_max(far, 0.4))) *
                   exp(fa_max(0.0, fa_max(-curve->c * curve->mean, curve->c * s->sum.lr[0]))),
-           fall = -s->z[0] - e * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
+           fall = -s->z[0] - e * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta), ones;
     if (!(curve->c < 0.0))
         return mass;
+    ones = fa_cap_left_of_ones(block, curve, risen, first);
     if (!(theta < 0.5 * FA_PI))
-        return INFINITY;
-    return fall > 0.0 ? fa_min(mass, FA_CAP_LONGER * first / (s->h * s->slope[0] * fall)) : mass;
+        return ones;
+    return fa_min(ones, fall > 0.0 ? fa_min(mass, FA_CAP_LONGER * first / (s->h * s->slope[0] * fall)) : mass);
 }
 
 /* the same of the large losses: left of the nodes the floor's window is closed, and only closes further */

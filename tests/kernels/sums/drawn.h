@@ -2,7 +2,7 @@
 #include "law.h"
 #include "../parts/once.h"
 
-enum { SAMPLED, FEW, ADDED, WALLED, GROUP, REPLACED, ADDED_GROUP, OUTWEIGHED };
+enum { SAMPLED, FEW, ADDED, WALLED, GROUP, REPLACED, ADDED_GROUP, NEAR_ONE, OUTWEIGHED };
 
 typedef struct {
     double rate, noise, steps, log_delta, eps;
@@ -59,12 +59,14 @@ static cell random_cell(int kind)
                                        SAMPLED,                0,                  2,   1}};
     static int next;
     static const double noise[][2] = {{0.4, 8.0}, {0.35, 1.5}, {0.8, 6.0}, {0.4, 2.0}, {0.5, 5.0}, {0.6, 5.0}, {0.8, 9},
-                                      {1, 1}},
+                                      {0.7, 40}, {1, 1}},
                         rate[][2] = {{1e-4, 0.3}, {1e-5, 0.02}, {1e-3, 0.1}, {1e-3, 0.4}, {1e-4, 0.1}, {1e-4, 0.1},
-                                     {1e-3, 0.3}, {0.1, 0.1}},
-                        steps[][2] = {{2, 2e4}, {2, 5e3}, {20, 3e4}, {2, 12}, {2, 3e3}, {2, 3e3}, {2, 3e3}, {2, 2}};
+                                     {1e-3, 0.3}, {1e-6, 0.1}, {0.1, 0.1}},
+                        steps[][2] = {{2, 2e4}, {2, 5e3}, {20, 3e4}, {2, 12}, {2, 3e3}, {2, 3e3}, {2, 3e3}, {2, 200}, {2, 2}};
     cell out = {between(rate[kind][0], rate[kind][1]), between(noise[kind][0], noise[kind][1]),
                 floor(between(steps[kind][0], steps[kind][1])), uniform(-30.0, -4.0), 0.0, kind, 0, 0, 0};
+    if (kind == NEAR_ONE)
+        out.rate = 1.0 - out.rate;
     if (kind == OUTWEIGHED)
         return outweighed[next++ % 2];
     out.records = kind == GROUP || kind == ADDED_GROUP ? 1 + (int)uniform(1.0, kind == GROUP ? 4.0 : 7.0)
@@ -118,7 +120,7 @@ static int job_of(drawn *d)
         fa_pair_mixture(&d->pair, a->noise, k + 1, weight, mean, a->records < 0 ? 2 : 1, other, other_mean);
         fa_cap_job_add_pair(job, &d->pair, a->steps);
     }
-    job->is_add = a->kind == ADDED || a->kind == WALLED || a->kind == ADDED_GROUP;
+    job->is_add = a->kind == ADDED || a->kind == WALLED || a->kind == ADDED_GROUP || a->kind == NEAR_ONE;
     job->walled = a->kind == WALLED;
     return 1;
 }
