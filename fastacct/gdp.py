@@ -189,11 +189,11 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
         line = _line(job, run(2.0 * b - a)[1], b - a)
         job = np.exp(job) * (1.0 - PAD)
         gap = np.minimum(at_a - job, np.maximum(at_a - line, at_b - job))
-        return np.maximum(gap / (1.0 + np.exp(a)), 0.0) * (1.0 + PAD)
+        return np.maximum(gap / (1.0 + np.exp(np.minimum(a, 700.0))), 0.0) * (1.0 + PAD)
 
     def at(eps: Cells, _: float) -> Cells:
         gaussian, job = np.exp(_gaussian(as_array, eps, threads)[0]), np.exp(run(eps)[1])
-        return np.maximum((gaussian - job) / (1.0 + np.exp(eps)), 0.0)
+        return np.maximum((gaussian - job) / (1.0 + np.exp(np.minimum(eps, 700.0))), 0.0)
 
     upper, _ = _maximum(run, over, at, end, lambda best: best * 1.001 + 1e-6, most)
     tail = float(np.exp(_gaussian(as_array, np.array([end]), threads)[1])[0]) / (1.0 + np.exp(min(end, 700.0)))

@@ -224,7 +224,7 @@ class _Sums:
         at, low, high = self._last, 0.0, max(self.top, 0.0)
         for _ in range(60):
             value, steep = self._read(at)
-            off = math.log(value / delta) if value > 0.0 else -math.inf
+            off = math.log(value) - math.log(delta) if value > 0.0 else -math.inf
             low, high = (at, high) if off > 0.0 else (low, at)
             step = off * value / steep if steep > 0.0 else -math.inf
             if abs(off) < 3e-7:

@@ -53,6 +53,7 @@ class _Losses:
 
     def __init__(self, parts: Sequence[Part], rare: float) -> None:
         self.sides = [[(known_atoms(part, is_upper, rare), part.count) for part in parts] for is_upper in (False, True)]
+        refuse_where(not all(one.mass.size for side in self.sides for one, _ in side), "each loss of a part is rare")
         self.tilts = [Tilts([in_groups(one, n) for one, n in side], OUT) for side in self.sides]
         self.lost = [lost(side) for side in self.sides]
         self.kept: dict[tuple[int, Choice, int], FiniteSum] = {}
@@ -81,8 +82,8 @@ class Smoothed:
 
     def roughly(self, delta: float) -> float:
         """An upper bound of epsilon beside a larger Gaussian; inf where there is none."""
-        losses = self._rarely(delta)
         try:
+            losses = self._rarely(delta)
             place = self._first(losses, delta)[1]
             upper = self._sum(losses, 1, losses.tilts[1].chosen(place, delta), 3e3)
             return _falls_to(upper.above, delta, place, upper.steepness(place, delta) * place)
@@ -107,8 +108,8 @@ class Smoothed:
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
-        losses = self._rarely(delta)
         try:
+            losses = self._rarely(delta)
             if at_once := self._at_once(losses, delta):
                 return at_once
             tilt, place = self._first(losses, delta)

@@ -255,3 +255,12 @@ def test_what_is_asked_beside_sums_is_little(monkeypatch):
     job = fa.PureDP(0.8) * 5 + fa.Gaussian(2.0).poisson(1e-6) * 20
     assert fa.epsilon_bounds(job, delta=1e-6, neighbors="add").status == fa.Status.TIGHT
     assert 0.0 < max(seen) < 1e-3
+
+
+def test_a_delta_below_the_smallest_normal_number_is_looked_for():
+    """A quotient by it overflows."""
+    lower, upper, status = fa.epsilon_bounds(
+        fa.RandomizedResponse(0.753526441892702, answers=6) * 16, delta=1e-320, neighbors="zero_out"
+    )
+    assert status == fa.Status.TIGHT
+    assert 0.7 * 16 * 0.753526441892702 < lower <= upper <= 16 * 0.753526441892702

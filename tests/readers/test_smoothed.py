@@ -205,3 +205,15 @@ def test_records_within_clients_within_rounds_against_quadrature(q, r, s, rounds
     high, low = apart / math.pi * total * np.exp(rounds * math.log(tilted.sum()) - (c - 1.0) * ends)
     assert low <= delta * (1.0 + 1e-9)
     assert high >= delta * (1.0 - 1e-9)
+
+
+def test_a_side_whose_losses_are_all_rare_has_no_sum():
+    """From below nothing is known of one sample of so large a job: the grid answers."""
+    inner = (
+        fa.DiscreteGaussian(1.4040146262284126, sensitivity=3) * 296
+        + fa.Skellam(165.32849617771956, sensitivity=1) * 40
+    )
+    lower, upper, _ = fa.epsilon_bounds(
+        fa.Together(inner).poisson(0.06962657289400637) * 3, delta=0.0009983323090721299
+    )
+    assert lower <= upper < math.inf

@@ -150,3 +150,10 @@ def test_where_deltas_take_long_the_search_ends_with_what_is_proved(monkeypatch)
     gaussian, truth = delta_bounds(Gaussian(1 / mu), epsilon=eps), delta_bounds(MIXED, epsilon=eps)
     assert (truth.lower <= np.maximum(gaussian.upper, 1e-6)).all()
     assert (gaussian.lower - truth.upper <= regret * (1.0 + np.exp(eps))).all()
+
+
+def test_losses_beyond_what_exponentials_hold():
+    job = Gaussian(0.023633634292013914).poisson(1.4153784007519192e-06) * 6
+    mu, mu_lower, regret = gdp(job, delta_floor=1e-10, neighbors="add")
+    assert mu_lower <= mu < 60.0
+    assert regret <= 0.51
