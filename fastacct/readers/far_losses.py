@@ -98,5 +98,5 @@ def _shares(parts: Sequence[Weighted], cap: float, power: float) -> tuple[float,
     for n, loss, log_mass in parts:
         total, far = log_moment([(1, loss, log_mass)], power).value, loss > cap
         value += n * total
-        shares.append((n, math.fsum(np.exp(power * loss[far] + log_mass[far] - total))))
+        shares.append((n, float(np.exp(power * loss[far] + log_mass[far] - total).sum())))
     return value, shares
