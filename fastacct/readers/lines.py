@@ -265,19 +265,20 @@ def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> 
     Where losses are atoms, the value is piecewise linear: two lines meet in the least one.  At exp(epsilon) = 0 it is
     `start`, and nowhere its slope is more than fpr.
     """
-    best, x = epsilon[at], np.exp(np.clip(epsilon - epsilon[at], -700.0, 700.0))
-    x, value, at = np.concatenate([[0.0], x, [2.0 * x[-1]]]), np.concatenate([[start], value, [0.0]]), at + 1
-    value[-1], meetings = value[-2] + fpr * math.exp(best) * x[-2], []
+    best, near = epsilon[at], np.exp(np.clip(epsilon - epsilon[at], -700.0, 700.0)).tolist()
+    x, y, at = [0.0, *near, 2.0 * near[-1]], [start, *value.tolist()], at + 1
+    y.append(y[-1] + fpr * math.exp(best) * x[-2])
+    meetings = []
     for i in (at - 1, at):
-        if not 1 <= i < x.size - 2:
+        if not 1 <= i < len(x) - 2:
             return math.nan, -math.inf
-        fall, rise = ((value[k + 1] - value[k]) / max(x[k + 1] - x[k], 1e-320) for k in (i - 1, i + 1))
+        fall, rise = ((y[k + 1] - y[k]) / max(x[k + 1] - x[k], 1e-320) for k in (i - 1, i + 1))
         if fall < rise:
-            where = (value[i + 1] - value[i] + fall * x[i] - rise * x[i + 1]) / (fall - rise)
-            where = min(max(where, x[i]), x[i + 1])
+            where = (y[i + 1] - y[i] + fall * x[i] - rise * x[i + 1]) / (fall - rise)
+            where = min(max(x[i], where), x[i + 1])  # no number: x[i]
             k, slope = (i, fall) if -fall < rise else (i + 1, rise)
-            error = 1e-14 * (abs(value[k]) + abs(slope) * x[i + 1])
-            meetings.append((float(value[k] + slope * (where - x[k]) - error), best + math.log(where)))
+            error = 1e-14 * (abs(y[k]) + abs(slope) * x[i + 1])
+            meetings.append((y[k] + slope * (where - x[k]) - error, best + math.log(where)))
     least, where = min(meetings, default=(-math.inf, math.nan))
     return where, least
 

@@ -277,3 +277,14 @@ def test_a_class_beside_others_is_searched_by_its_line(monkeypatch):
         delta = fa.delta(job, epsilon=at)
         flat = -np.expm1(-at) + np.exp(-at) * (delta + rates)
         assert rate <= min((delta + np.exp(at) * rates).min(), flat.min()) * (1.0 + 1e-7)
+
+
+def test_lines_whose_slopes_differ_by_next_to_nothing_meet_somewhere():
+    """A quotient by that difference overflows."""
+    mixture = fa.GaussianMixture(
+        8.2, p=((0.48, 0.0), (0.122, 0.619), (0.398, 0.996)), q=((0.666, 0.0), (0.334, -0.996))
+    )
+    sampled = fa.Together(fa.Gaussian(0.998).fixed_size(177, 1000) + fa.RandomizedResponse(0.0108, answers=7))
+    fpr = [8.738059113165241e-06, 1.6783563703526996e-09, 0.0]
+    fnr = fa.tradeoff(mixture * 70 + sampled, fpr, envelope="convex", neighbors="zero_out")
+    assert 0.99 < fnr[0] < fnr[1] < fnr[2] > 1.0 - 1e-14
