@@ -20,6 +20,8 @@ FEWER: Final = 8
 """Times fewer intervals where only upper bounds are known, which rounding to chords hardly moves."""
 _ROUNDED: Final = 1e-9
 """What is added for the rounding of the sums."""
+_MOST_WORK: Final = 8e9
+"""After which a search for quantiles asks nothing more: that takes some seconds."""
 _RATIO: Final = 1.003
 _REFINEMENTS: Final = 6
 """From the first intervals of exponents to those."""
@@ -186,28 +188,47 @@ class Tail(NamedTuple):
     """What the quantile of a loss at a chance is found by."""
 
     near: Sequence[float]
-    """Epsilons of the chance and of half: P(L > e) is about (1 + steep) delta(e), which falls as exp(-steep e)."""
+    """At least the epsilons of the chance and of half: P(L > e) is about (1 + steep) delta(e), which falls as
+    exp(-steep e), and P(L > e + log 2) at most 2 delta(e)."""
     exceeds: _Exceeds
     off: float
     """By how much probabilities may miss 1."""
     is_tight: bool
 
+    @property
+    def most(self) -> float:
+        """The quantile is not larger."""
+        return (self.near[1] + math.log(2.0)) * (1.0 + 1e-15)
+
 
 def largest_quantile(tails: Sequence[Tail], chance: float) -> tuple[float, float]:
     """Bounds of the largest quantile of several losses; one that is above the largest so far with at most the chance is
-    not larger, which takes one question."""
+    not larger, which takes one question.  After some seconds none is asked."""
     lower = upper = -math.inf
+    works = [0.0]
     for tail in sorted(tails, key=lambda one: -one.near[0]):
         if lower >= LARGEST and upper == math.inf:
             break  # nothing is larger
-        each = (tail.exceeds(np.array(lower), (1,), steps)[0].min() for steps in (STEPS[5:9], STEPS))
-        if not abs(lower) < LARGEST or all(most > chance for most in each):
-            low, high = _quantile_ends(tail, chance)
+        each = (_counted(tail.exceeds, lower, 1, steps, works).min() for steps in (STEPS[5:9], STEPS))
+        if tail.most <= lower:
+            continue
+        if sum(works) > _MOST_WORK:
+            upper = max(upper, tail.most)
+        elif not abs(lower) < LARGEST or all(most > chance for most in each):
+            low, high = _quantile_ends(tail, chance, works)
             lower, upper = max(lower, low), max(upper, high)
     return lower, upper
 
 
-def _quantile_ends(tail: Tail, chance: float) -> tuple[float, float]:
+def _counted(exceeds: _Exceeds, loss: float, side: int, steps: Cells, works: list[float]) -> Cells:
+    """Bounds of P(L > loss) on a side; what they took goes to `works`."""
+    with counted() as done:
+        end = exceeds(np.array(loss), (side,), steps)[0]
+    works.append(sum(done.values()))
+    return end
+
+
+def _quantile_ends(tail: Tail, chance: float, works: list[float]) -> tuple[float, float]:
     """Where the lower bound of P(L > loss) is above the chance, and where the upper one is at most it; near to these
     that is not so."""
     near, spent = tail.near, chance + tail.off  # P(L <= -t) is at most exp(-t), or Q would have more than all
@@ -218,14 +239,14 @@ def _quantile_ends(tail: Tail, chance: float) -> tuple[float, float]:
         wide = 1.1 * math.log1p(steep) / steep
         # no step is better over which delta falls by the exponential of more
         steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < 4.0)), 4)]
-    works = [0.0]  # of both ends together
     upper, best = _end(tail.exceeds, 1, chance, start, wide, steps, works)
     if not tail.is_tight:
-        return least, upper
+        return least, upper if math.isfinite(upper) else tail.most
     if math.isfinite(upper):
         start, wide = upper, 0.1 * wide
     steps = best if sum(works) > 2e9 else steps
-    return max(least, _end(tail.exceeds, 0, math.nextafter(chance, 2.0), start, wide, steps, works)[0]), upper
+    low = _end(tail.exceeds, 0, math.nextafter(chance, 2.0), start, wide, steps, works)[0]
+    return max(least, low), upper if math.isfinite(upper) else tail.most
 
 
 def _end(
@@ -234,21 +255,15 @@ def _end(
     """One of them, looked for from `start` on, in strides from `wide` on, by the steps that are best at the start, and
     then by all; and these steps.  `works` is what each probability took so far: after some seconds nothing is asked,
     and what was not asked is not met."""
-    sign, most = (-1.0, 1.0)[side], sum(works) + (2e9, 5e9)[side]
-
-    def ask(loss: float, steps: Cells) -> Cells:
-        with counted() as done:
-            end = exceeds(np.array(loss), (side,), steps)[0]
-        works.append(sum(done.values()))
-        return end
+    sign, most = (-1.0, 1.0)[side], min(sum(works) + (2e9, 5e9)[side], _MOST_WORK)
 
     def level(loss: float, steps: Cells) -> float:
         if sum(works) > most:
             return 50.0
-        end = ask(loss, steps)
+        end = _counted(exceeds, loss, side, steps, works)
         return sign * excess(float(end.min() if side else end.max()), target)
 
-    at_start = ask(start, all_steps)
+    at_start = _counted(exceeds, start, side, all_steps, works)
     k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
     best = all_steps[max(k - 1, 0) : k + 2]
     end = _first_end(partial(level, steps=best), sign, start, wide)

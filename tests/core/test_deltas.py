@@ -7,6 +7,7 @@ import numpy as np
 
 from fastacct.core import deltas
 from fastacct.core.deltas import Tail
+from fastacct.core.work import spend
 
 
 def exponential(rate: float, near: tuple[float, float]) -> Tail:
@@ -95,3 +96,23 @@ def test_a_rare_loss_far_out_is_part_of_the_second_moment():
 
     _, upper = deltas.second_moment(own, other, lambda alpha: loss, True)
     assert upper >= mass * loss * loss
+
+
+def test_what_no_search_has_time_for_is_at_most_where_half_the_chance_is_and_log_two():
+    """P(L > e + log 2) is at most 2 delta(e): of many losses, each of which takes long, the quantile is finite."""
+    asked = []
+
+    def dear(rate):
+        tail = exponential(rate, (-math.log(0.02) / rate, -math.log(0.01) / rate))
+
+        def exceeds(loss, sides, steps):
+            asked.append(rate)
+            spend(1e9)
+            return tail.exceeds(loss, sides, steps)
+
+        return tail._replace(exceeds=exceeds)
+
+    rates = np.linspace(1.0, 1.05, 40)
+    lower, upper = deltas.largest_quantile([dear(rate) for rate in rates], 0.01)
+    assert lower <= -math.log(0.01) <= upper < -math.log(0.01) + 1.0
+    assert len(asked) < 14

@@ -348,7 +348,8 @@ def test_second_moments_without_an_upper_bound_take_few_deltas(left, most):
 
 
 def test_of_disjoint_parts_only_the_largest_one_is_searched(monkeypatch):
-    """Of the others it takes one question to know that they are not larger; both sides of a tail take one, too."""
+    """Of the others it takes one question to know that they are not larger, and none of one that is much smaller; both
+    sides of a tail take one, too."""
     asked = collections.Counter()
     deltas_of = fa.privacy_loss(fa.Gaussian(1.0))._deltas_of.__func__
 
@@ -356,15 +357,16 @@ def test_of_disjoint_parts_only_the_largest_one_is_searched(monkeypatch):
         asked[repr(loss._job)] += 1
         return deltas_of(loss, direction, epsilon)
 
-    parts = [fa.Gaussian(noise) * 1 for noise in (2.0, 1.5, 1.0)]
+    parts = [fa.Gaussian(noise) * 1 for noise in (9.0, 1.04, 1.02, 1.0)]
     loss = fa.privacy_loss(fa.Parallel(*parts) + fa.Laplace(3.0), neighbors="remove")
     monkeypatch.setattr(type(loss), "_deltas_of", counted)
     loss.quantile(0.02)
+    assert len(asked) == 3
     assert sorted(asked.values())[:2] == [1, 1]
-    assert max(asked, key=asked.get) == repr(parts[2] + fa.Laplace(3.0))
+    assert max(asked, key=asked.get) == repr(parts[3] + fa.Laplace(3.0))
     asked.clear()
     loss.exceeds([1.0, 2.0])
-    assert [*asked.values()] == [1, 1, 1]
+    assert [*asked.values()] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("direction", ["add_remove", "remove", "add"])
