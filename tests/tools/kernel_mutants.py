@@ -319,7 +319,8 @@ MUTANTS = (
 )
 BUILT = (
     (TAIL, "narrow > 0.2 &&", "narrow > 0.9 &&", "kernels/line/capped_line test_far_out_the_strip"),
-    (TAIL, "return ones;", "return INFINITY;", "kernels/line/rates_next_to_one test_rates"),
+    (TAIL, "e > 2.0 && fall > 0.0 ? exp(-40.0)", "e < 2.0 && fall > 0.0 ? exp(-40.0)",
+     "kernels/line/rates_next_to_one test_rates"),
     ("line/capped_real.h", "v < 0.0 && v * l[0] < -FA_CAP_FAR ? v * l[0] : 0.0", "0.0",
      "kernels/line/rates_next_to_one test_rates"),
     ("line/mixture_loss.h", "#define FA_MIX_FORGET 50.0", "#define FA_MIX_FORGET 2.0",

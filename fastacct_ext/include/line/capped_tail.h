@@ -55,7 +55,7 @@ FA_INLINE double fa_cap_cos_below(double x)
 FA_FUNC double fa_cap_left_of_ones(const fa_cap_block *block, const fa_cap_curve *curve, double risen, double first)
 {
     const fa_cap_nodes *s = &block->nodes;
-    double far = sqrt(80.0 - 2.0 * curve->c * (curve->mean + 0.06)), z = fa_min(s->z[0], -far * block->sigma),
+    double far = sqrt(80.0 - 2.0 * curve->c * curve->mean), z = fa_min(s->z[0], -far * block->sigma),
            e = exp(fa_min(300.0, block->log_odds + (z - 0.5) * block->inv_var)), slope = e / (e - 1.0),
            turn = curve->top * risen / (e + risen),
            fall = -s->z[0] + curve->c * slope * (1.0 + turn) - curve->t * slope * (1.0 / (e - 1.0) + turn);
@@ -64,8 +64,8 @@ FA_FUNC double fa_cap_left_of_ones(const fa_cap_block *block, const fa_cap_curve
 
 /* What lies left of the nodes on the curve, `first` being the first node's term.  At most Q's mass times the largest
  * exp(c l), and for c < 0 what falls in X by as much as it does there: the real part of log(1 + e^(X + i theta)) rises
- * by at most e^X (1 + theta), its angle by 2 theta e^X, as long as the curve turns there by at most pi/2, so that Re l
- * is not negative */
+ * by at most e^X (1 + theta), its angle by 2 theta e^X.  inf where the curve turns there by more than pi/2, so that Re
+ * l may be negative */
 FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *curve, double risen, double first)
 {
     const fa_cap_nodes *s = &block->nodes;
@@ -73,13 +73,13 @@ FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *c
            theta = curve->top * e / (e + risen),
            mass = fa_max(block->walled ? 0.0 : 1e-16, exp(-0.5 * far * far) / (2.0 * fa_max(far, 0.4))) *
                   exp(fa_max(0.0, fa_max(-curve->c * curve->mean, curve->c * s->sum.lr[0]))),
-           fall = -s->z[0] - e * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta), ones;
+           fall = -s->z[0] - e * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
     if (!(curve->c < 0.0))
         return mass;
-    ones = fa_cap_left_of_ones(block, curve, risen, first);
     if (!(theta < 0.5 * FA_PI))
-        return ones;
-    return fa_min(ones, fall > 0.0 ? fa_min(mass, FA_CAP_LONGER * first / (s->h * s->slope[0] * fall)) : mass);
+        return INFINITY;
+    return fa_min(fa_cap_left_of_ones(block, curve, risen, first),
+                  fall > 0.0 ? fa_min(mass, FA_CAP_LONGER * first / (s->h * s->slope[0] * fall)) : mass);
 }
 
 /* the same of the large losses: left of the nodes the floor's window is closed, and only closes further */
