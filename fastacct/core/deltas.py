@@ -20,8 +20,6 @@ FEWER: Final = 8
 """Times fewer intervals where only upper bounds are known, which rounding to chords hardly moves."""
 _ROUNDED: Final = 1e-9
 """What is added for the rounding of the sums."""
-_MOST_WORK: Final = 8e9
-"""After which a search for quantiles asks nothing more: that takes some seconds."""
 _RATIO: Final = 1.003
 _REFINEMENTS: Final = 6
 """From the first intervals of exponents to those."""
@@ -200,6 +198,11 @@ class Tail(NamedTuple):
         """The quantile is not larger."""
         return (self.near[1] + math.log(2.0)) * (1.0 + 1e-15)
 
+    def is_smaller(self, loss: float, chance: float, works: list[float]) -> bool:
+        """Whether the quantile is known not to be above a loss, few steps being asked first."""
+        each = (_counted(self.exceeds, loss, 1, steps, works).min() for steps in (STEPS[5:9], STEPS))
+        return self.most <= loss or (abs(loss) < LARGEST and any(most <= chance for most in each))
+
 
 def largest_quantile(tails: Sequence[Tail], chance: float) -> tuple[float, float]:
     """Bounds of the largest quantile of several losses; one that is above the largest so far with at most the chance is
@@ -209,12 +212,9 @@ def largest_quantile(tails: Sequence[Tail], chance: float) -> tuple[float, float
     for tail in sorted(tails, key=lambda one: -one.near[0]):
         if lower >= LARGEST and upper == math.inf:
             break  # nothing is larger
-        each = (_counted(tail.exceeds, lower, 1, steps, works).min() for steps in (STEPS[5:9], STEPS))
-        if tail.most <= lower:
-            continue
-        if sum(works) > _MOST_WORK:
+        if _is_long(works):
             upper = max(upper, tail.most)
-        elif not abs(lower) < LARGEST or all(most > chance for most in each):
+        elif not tail.is_smaller(lower, chance, works):
             low, high = _quantile_ends(tail, chance, works)
             lower, upper = max(lower, low), max(upper, high)
     return lower, upper
@@ -226,6 +226,11 @@ def _counted(exceeds: _Exceeds, loss: float, side: int, steps: Cells, works: lis
         end = exceeds(np.array(loss), (side,), steps)[0]
     works.append(sum(done.values()))
     return end
+
+
+def _is_long(works: list[float]) -> bool:
+    """Whether a search took so many seconds that nothing more is asked."""
+    return sum(works) > 8e9
 
 
 def _quantile_ends(tail: Tail, chance: float, works: list[float]) -> tuple[float, float]:
@@ -255,10 +260,10 @@ def _end(
     """One of them, looked for from `start` on, in strides from `wide` on, by the steps that are best at the start, and
     then by all; and these steps.  `works` is what each probability took so far: after some seconds nothing is asked,
     and what was not asked is not met."""
-    sign, most = (-1.0, 1.0)[side], min(sum(works) + (2e9, 5e9)[side], _MOST_WORK)
+    sign, most = (-1.0, 1.0)[side], sum(works) + (2e9, 5e9)[side]
 
     def level(loss: float, steps: Cells) -> float:
-        if sum(works) > most:
+        if _is_long(works) or sum(works) > most:
             return 50.0
         end = _counted(exceeds, loss, side, steps, works)
         return sign * excess(float(end.min() if side else end.max()), target)

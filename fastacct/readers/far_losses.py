@@ -37,10 +37,10 @@ def known_atoms(part: Part, is_upper: bool, rare: float) -> Atoms:
     side, loss_of = (1.0, part.upper) if is_upper else (-1.0, part.lower)
     source = cast("Atoms", loss_of.as_atoms())
     loss = source.loss + side * (source.loss_error + 4.0 * ROUNDING * np.abs(source.loss))
-    keep, infinite = source.mass > rare / max(source.mass.size, 1), source.infinite
-    if is_upper:
-        infinite = min(infinite + float(source.mass[~keep].sum()) * (1.0 + 1e-9), 1.0)
-    return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=infinite)
+    keep = source.mass > rare / max(source.mass.size, 1)
+    refuse_where(not keep.any(), "each loss of a part is rare")
+    gone = is_upper * float(source.mass[~keep].sum()) * (1.0 + 1e-9)
+    return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=min(source.infinite + gone, 1.0))
 
 
 def up_to(one: Atoms, cap: float) -> Atoms:

@@ -267,8 +267,7 @@ def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> 
     """
     best, near = epsilon[at], np.exp(np.clip(epsilon - epsilon[at], -700.0, 700.0)).tolist()
     x, y, at = [0.0, *near, 2.0 * near[-1]], [start, *value.tolist()], at + 1
-    y.append(y[-1] + fpr * math.exp(best) * x[-2])
-    meetings = []
+    y, meetings = [*y, y[-1] + fpr * math.exp(best) * x[-2]], []
     for i in (at - 1, at):
         if not 1 <= i < len(x) - 2:
             return math.nan, -math.inf

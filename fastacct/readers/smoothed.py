@@ -53,7 +53,6 @@ class _Losses:
 
     def __init__(self, parts: Sequence[Part], rare: float) -> None:
         self.sides = [[(known_atoms(part, is_upper, rare), part.count) for part in parts] for is_upper in (False, True)]
-        refuse_where(not all(one.mass.size for side in self.sides for one, _ in side), "each loss of a part is rare")
         self.tilts = [Tilts([in_groups(one, n) for one, n in side], OUT) for side in self.sides]
         self.lost = [lost(side) for side in self.sides]
         self.kept: dict[tuple[int, Choice, int], FiniteSum] = {}

@@ -348,8 +348,7 @@ def test_second_moments_without_an_upper_bound_take_few_deltas(left, most):
 
 
 def test_of_disjoint_parts_only_the_largest_one_is_searched(monkeypatch):
-    """Of the others it takes one question to know that they are not larger, and none of one that is much smaller; both
-    sides of a tail take one, too."""
+    """One question says that another one is not larger, none is asked of a much smaller one; both sides take one."""
     asked = collections.Counter()
     deltas_of = fa.privacy_loss(fa.Gaussian(1.0))._deltas_of.__func__
 

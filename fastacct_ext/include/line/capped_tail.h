@@ -49,9 +49,9 @@ FA_INLINE double fa_cap_cos_below(double x)
     return FA_FMA(y, sum, 1.0) - 1e-15;
 }
 
-/* What lies left of the nodes on the curve for c < 0 and a rate next to 1, where e^X is large at the first node: down to
- * X_1, where Q's mass times the largest exp(c l) is e^-40, the integrand falls as l' = w/(1 + w) and Im l' allow at
- * |w| >= e^(X_1).  docs/algorithms/line.md, "Ends".  inf where e^(X_1) < 2 */
+/* What lies left of the nodes on the curve for c < 0 and a rate next to 1, where e^X is large at the first node.  Down
+ * to X_1, where Q's mass times the largest exp(c l) is e^-40, the integrand falls as l' = w/(1 + w) and Im l' allow at
+ * |w| >= e^(X_1): docs/algorithms/line.md, "Ends".  inf where e^(X_1) < 2 */
 FA_FUNC double fa_cap_left_of_ones(const fa_cap_block *block, const fa_cap_curve *curve, double risen, double first)
 {
     const fa_cap_nodes *s = &block->nodes;
