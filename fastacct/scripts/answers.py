@@ -16,8 +16,7 @@ from fastacct.scripts.accounts import ask_of_accountants, cure
 from fastacct.scripts.found import Given, Loop, asked
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
-from fastacct.scripts.public import ask_of_others
-from fastacct.scripts.steps import ask_where_resumed
+from fastacct.scripts.steps import ask_of_trainers
 from fastacct.scripts.tree import Function, UnclearError, last_name, walk
 from fastacct.scripts.understood import ask_of_the_unknown, guess_data
 
@@ -149,7 +148,7 @@ class Finding(NamedTuple):
 
 def _option(name: str) -> str:
     """How an option is written."""
-    return f"--{name.replace('_', '-')}{' NAME' if name == 'public' else ''}"
+    return f"--{name.replace('_', '-')}"
 
 
 def is_worth_reading(text: str) -> bool:
@@ -170,8 +169,8 @@ def check(text: str, **given: Any) -> list[Finding]:
         A Python script.
     **given
         Numbers that the script does not say, or that count before its own: noise_multiplier, records, batch_size,
-        epochs, delta; `batches`, a sampler where it is not clear: "poisson", "shuffled" ...; and `public`, names of
-        data in the script that is public.
+        epochs, delta; `batches`, a sampler where it is not clear: "poisson", "shuffled" ...; and `vouch`, lines of
+        which what is asked is true.
 
     Returns
     -------
@@ -257,9 +256,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         if loop.framework != "flower":  # whose records are clients
             loop.note_seeds()
             guess_data(loop)
-            ask_where_resumed(loop)
-            if not {"noise", "one loop"} & loop.asks.keys():
-                ask_of_others(loop)
+            ask_of_trainers(loop)
             ask_of_the_unknown(loop)
             ask_of_accountants(loop)
     if len(found) > 1:

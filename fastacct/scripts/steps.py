@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop, number
 from fastacct.scripts.loops import around, iterated, passes
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.noise import is_looped, seeded_again
-from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name, line_of, walk
+from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
 _MOVED: Final = {
@@ -32,12 +32,6 @@ _MORE: Final = {
     **dict.fromkeys(("gradient_accumulation_steps", "accumulate_grad_batches", "expected_batch_size"), "batch_size"),
 }
 """What else changes with some of them."""
-_SAVED: Final = ("save", "save_pretrained", "save_checkpoint", "save_weights", "dump", "save_file")
-_LOADED: Final = ("load", "from_pretrained", "load_checkpoint", "load_weights", "load_file", "load_state_dict")
-_LOADING: Final = re.compile(r"load|restore|resume|warm_?start|init_?from", re.I)
-_AROUND_FILES: Final = (
-    *("os.", "pathlib.", "builtins.", "shutil.", "logging.", "torch.nn", "torch.optim", "torchvision.", "opacus."),
-)
 _SEEDS: Final = (
     "manual_seed",
     "manual_seed_all",
@@ -252,73 +246,28 @@ def _is_scheduled(script: Script, optimizer: ast.Attribute) -> bool:
     return whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_"))
 
 
-def ask_where_resumed(loop: Loop) -> None:
-    """Ask for the epochs of all runs, where one goes on from the weights of another."""
-    for load in _resumed(loop):
-        loop.ask_instead("epochs", f"line {load.lineno}: weights that this script saves: of all runs together")
-    script = loop.script
-    if not any(last_name(one.func) in _SAVED for one in script.calls):
-        return
-    loads = [one for one in script.calls if last_name(one.func) in _LOADED and one.lineno < loop.line]
-    tests = [(one, script.above(one, ast.If)) for one in loads]
-    tests = [(one, test) for one, test in tests if test is not None and _LOADING.search(ast.unparse(test.test))]
-    for load, _ in tests[:1]:
-        text = f"line {load.lineno}: of a run that goes on from the weights of another, give --epochs of all runs"
-        if "epochs" in loop.asks:
-            loop.asks["epochs"] = text
-        else:
-            loop.notes.append(f"{text}.")
-
-
-def _resumed(loop: Loop) -> Iterator[ast.Call]:
-    """Where weights are loaded before a private loop, by a function of any file, from a file that the script saves."""
-    script, home = loop.script, loop.script.scope(loop.node)
-    saves = [one for one in script.calls if last_name(one.func) in _SAVED]
-    saves = [one for one in saves if one.lineno > loop.line or script.scope(one) is not home]
-    saved = {name for call in saves for name in _files(script, call)} - {
-        ast.unparse(one.args[0]) for one in saves if len(one.args) > 1
-    }
-    if not saved:
-        return
-    first = outer = loop.body
-    while outer is not None:
-        first, outer = outer, script.above(script.parent[outer], ast.For)
-    for call in script.calls:
-        name, whole = last_name(call.func), script.qualified(call.func)
-        here = [one for one in script.nodes if isinstance(one, ast.FunctionDef) and one.name == name]
-        inside = {last_name(one.func) for each in here for one in walk(each) if isinstance(one, ast.Call)}
-        is_loading = bool({name, *inside} & {*_LOADED}) or _LOADING.search(name) is not None
-        is_loading |= bool(whole) and not here and not whole.startswith(_AROUND_FILES) and name not in _SAVED
-        if not is_loading or not saved & {*_files(script, call)} or is_off(script, call):
-            continue
-        ends = [one for one in (loop.node, first) if one is not None and script.scope(one) is script.scope(call)]
-        if any(call.lineno < line_of(one) for one in ends) or is_earlier(script, call, loop.node):
-            yield call
-
-
-def _files(script: Script, call: ast.Call) -> Iterator[object]:
-    """What a call is given that may name a file, in words where they are known."""
-    for one in (*call.args, *(word.value for word in call.keywords)):
-        try:
-            yield script.fold(one)
-        except UnclearError:
-            yield ast.unparse(one)
-
-
-def is_off(script: Script, node: ast.AST) -> bool:
-    """Whether a node stands under a condition that is not met."""
-    test = script.above(node, ast.If)
-    try:
-        return test is not None and not script.fold(test.test)
-    except UnclearError:
-        return False
-
-
 def _is_read(script: Script, node: ast.AST) -> bool:
     """Whether fields are only shown or passed on: vars(x), x.__dict__, where no element of them is set."""
     above = script.parent[node] if isinstance(node, ast.Attribute) else script.parent[script.parent[node]]
     is_set = isinstance(above, ast.Subscript | ast.Attribute) and not getattr(above, "attr", "").startswith("items")
     return "setattr" not in (getattr(node, "id", ""), getattr(node, "attr", "")) and not is_set
+
+
+_ADDS: Final = ("accumulate_grad_batches", "gradient_accumulation_steps")
+
+
+def ask_of_trainers(loop: Loop) -> None:
+    """Ask of batches that a trainer adds up for a step of an optimizer of Opacus."""
+    script = loop.script
+    made = [one for one in script.calls if last_name(one.func).endswith(("Trainer", "TrainingArguments"))]
+    for call, word in ((one, word) for one in made if loop.framework == "opacus" for word in one.keywords):
+        if word.arg in _ADDS and number(script, word.value) != 1:
+            why = f"line {call.lineno}: {word.arg} adds up batches for a step"
+            if loop.sampling == "poisson" or "shuffled" not in (loop.sampling, loop.given.get("batches", "shuffled")):
+                loop.refuse("added up", why)
+            else:
+                loop.ask("batches", why)
+                loop.ask_instead("batch_size", f"{why}; of all batches of a step together")
 
 
 def beside(script: Script, given: ast.expr, returned: ast.expr, made: ast.Call) -> ast.AST | None:

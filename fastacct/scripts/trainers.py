@@ -100,7 +100,10 @@ def with_optimizer(loop: Loop, call: ast.Call) -> Loop | None:
     if owner is not None and hook is not None and hook.name == "configure_optimizers":
         if (fit := take_trainer(loop)) is None or "train_dataloaders" not in fit:
             return None
-        loop.own = []  # what the hook returns is looked at with other trainings
+        ends = [one.value for one in walk(hook) if isinstance(one, ast.Return) and one.value is not None]
+        hooks = [one for one in script.nodes if getattr(one, "name", "") == hook.name]
+        if len(hooks) > 1 or [script.resolve(one) for one in ends] != [call]:
+            loop.own = []  # steps of other optimizers, too
         loop = from_loader(loop, fit["train_dataloaders"], is_poisson=False)
     elif len(given) == 1 and script.resolve(given[0][1]) is call:
         trainer = given[0][0]

@@ -114,7 +114,7 @@ SAVE, LOAD = "torch.save(model.state_dict(), CKPT)", "model.load_state_dict(torc
 def test_weights_that_a_helper_loads_from_an_earlier_run_are_asked_about(parts):
     (found,) = check(made(parts))
     assert found.epsilon is None
-    assert "of all runs together" in found.asks["epochs"]
+    assert any(one.startswith("vouch") for one in found.asks)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,6 @@ LIGHTNING = SCRIPTS["everyday_lightning_with_a_loader_made_private"]["script"]
 def test_a_trainer_that_leaves_what_make_private_returned_gets_no_number(old, new):
     (found,) = check(LIGHTNING.replace(old, new), epochs=10, batches="poisson")
     assert found.epsilon is None
-    assert "noise" in found.asks
 
 
 LORA = SCRIPTS["everyday_lora_with_a_memory_manager"]["script"]

@@ -3,6 +3,7 @@
 import pytest
 
 from fastacct.scripts.answers import check
+from fastacct.scripts.plain import PUBLIC
 from tests.scripts.test_answers import SCRIPTS, answered
 from tests.scripts.test_copies import ARRAYS, PLAIN
 from tests.scripts.test_scales import GIVEN, GROUPS
@@ -141,7 +142,8 @@ def test_a_plain_optimizer_of_the_same_name_in_another_function_is_seen():
     first += "    for a, b in DataLoader(data, batch_size=8):\n        net(a).sum().backward()\n        opt.step()\n"
     text = text.replace("engine = Pri", f"{first}\nfirst(train_set)\nengine = Pri")
     (found,) = check(text, records=30_000)
-    assert "opt takes steps without noise" in found.asks["noise"]
+    assert found.epsilon is None
+    assert any(PUBLIC in why for why in found.asks.values())
 
 
 @pytest.mark.parametrize(
@@ -165,8 +167,7 @@ ACCUMULATED = SCRIPTS["private_transformers_with_accumulation"]["script"]
 
 def test_gradients_that_are_left_over_at_the_end_of_an_epoch_are_asked_about():
     (found,) = check(ACCUMULATED)
-    (why,) = (why for name, why in found.asks.items() if name.startswith("vouch"))
-    assert "no gradients are left over at the end of an epoch" in why
+    assert any("no gradients are left over at the end of an epoch" in why for why in found.asks.values())
 
 
 TRAINER = SCRIPTS["trainer_of_transformers_with_its_own_loader"]["script"]
@@ -183,7 +184,7 @@ def test_a_trainer_that_is_given_the_private_optimizer_is_no_other_training():
     assert "the loader that make_private returns is not used" in found.breaks[1]
     assert found.asks == {}
     (other,) = check(text.replace("(dp, None)", "(plain, None)"), **given)
-    assert "trainer.train trains without noise" in other.asks["public"]
+    assert any(PUBLIC in why for why in other.asks.values())
 
 
 def test_the_state_of_the_original_optimizer_may_be_saved():
