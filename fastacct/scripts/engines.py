@@ -98,7 +98,9 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
     loop.data.append(private)
     is_used = True
     try:
-        loop.steps = steps = steps_of(script, script.origin(optimizer))
+        steps = steps_of(script, script.origin(optimizer))
+        refuse_rebound(script, optimizer, call)
+        loop.steps = steps
         loop.earlier = [one for one in steps if is_earlier(script, one, call)]
         steps = [one for one in steps if one not in loop.earlier]
         if (given := said.get("optimizer")) and (other := beside(script, given, optimizer, call)) is not None:
@@ -110,7 +112,6 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         except UnclearError as error:
             loop.ask_instead("records batch_size", error)
             raise
-        refuse_rebound(script, optimizer, call)
         inner = over(script, steps[0]) if steps else None
         refuse_shared(script, steps)
         for one in steps[1:]:
