@@ -123,7 +123,7 @@ class Plain(Values):
                     self.put(one.optional_vars, kinds)
         elif isinstance(node, ast.If | ast.While | ast.Assert):
             deciding = FOUND if isinstance(node, ast.Assert) else FOUND | SIZE
-            if self.of(node.test) & deciding and node not in self.script.empties:  # of batches without records
+            if self.of(node.test) & deciding:
                 self.ask(node.test)
         elif isinstance(node, ast.Return) and node.value is not None:
             function = self.script.above(node, ast.FunctionDef)
@@ -271,7 +271,7 @@ class Plain(Values):
         """Steps and trainings of which it is not seen that they have noise, or move nothing."""
         for one in (*self.script.attributes["step"], *self.script.attributes["fit"], *self.script.attributes["train"]):
             call = self.script.parent[one]
-            is_own = call in (*self.loop.steps, *self.loop.own) and call not in self.loop.earlier
+            is_own = call in (*self.loop.steps, *self.loop.own)
             if not isinstance(call, ast.Call) or call.func is not one or is_own:
                 continue
             try:

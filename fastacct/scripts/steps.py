@@ -100,21 +100,6 @@ def refuse_inside(script: Script, inner: ast.AST, loaders: set[Key]) -> None:
         outer = script.above(script.parent[outer], ast.For)
 
 
-def is_earlier(script: Script, step: ast.AST, made: ast.AST) -> bool:
-    """Whether a step is surely taken before an engine is given its optimizer."""
-    node, home, seen = step, script.scope(made), {step}
-    try:
-        while (scope := script.scope(node)) is not home:
-            node = script.caller(scope)
-            if node in seen:
-                return False  # a function that calls itself
-            seen.add(node)
-    except UnclearError:
-        return False
-    is_before = getattr(node, "lineno", 0) < getattr(made, "lineno", 0)
-    return is_before and not script.in_loop(made, home) and not script.in_loop(home, script.tree)
-
-
 def take_epochs(loop: Loop, steps: Sequence[ast.Call], after: ast.Call) -> None:
     """How often a loop over a loader runs, or ask."""
     script = loop.script
@@ -147,23 +132,6 @@ def refuse_rebound(script: Script, target: ast.expr, call: ast.Call) -> None:
         later = [target]
     if later:
         raise UnclearError(later[0], f"{ast.unparse(target)} is set again")
-
-
-def refuse_others(script: Script, optimizer: ast.expr, loader: ast.expr) -> None:
-    """A function of another file that is given both the optimizer and the loader, and may train with them."""
-    if not isinstance(optimizer, ast.Name) or not isinstance(loader, ast.Name):
-        return
-    for call in script.calls:
-        names = {getattr(one, "id", "") for one in (*call.args, *(word.value for word in call.keywords))}
-        is_here = (
-            isinstance(call.func, ast.Name)
-            and script.lookup(call.func.id, call)[1]
-            and not (script.qualified(call.func))
-        )
-        is_method = isinstance(call.func, ast.Attribute) and not script.qualified(call.func)
-        known = script.qualified(call.func).startswith(("opacus.", "torch."))
-        if {optimizer.id, loader.id} <= names and not (is_here or is_method or known):
-            raise UnclearError(call, f"{ast.unparse(call.func)} may train, too")
 
 
 def goes_on(script: Script, loader: ast.expr, call: ast.Call) -> bool:
@@ -238,14 +206,6 @@ def ask_of_file(loop: Loop) -> None:
             loop.ask("noise", f"line {again.lineno}: {ast.unparse(again)[:50]} gives the same noise again and again")
 
 
-def _is_scheduled(script: Script, optimizer: ast.Attribute) -> bool:
-    """Whether an optimizer is given to what changes its learning rate alone."""
-    above = script.parent[optimizer]
-    above = script.parent[above] if isinstance(above, ast.keyword) else above
-    whole = script.qualified(above.func) if isinstance(above, ast.Call) and optimizer is not above.func else ""
-    return whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_"))
-
-
 def _is_read(script: Script, node: ast.AST) -> bool:
     """Whether fields are only shown or passed on: vars(x), x.__dict__, where no element of them is set."""
     above = script.parent[node] if isinstance(node, ast.Attribute) else script.parent[script.parent[node]]
@@ -270,17 +230,6 @@ def ask_of_trainers(loop: Loop) -> None:
                 loop.ask_instead("batch_size", f"{why}; of all batches of a step together")
 
 
-def beside(script: Script, given: ast.expr, returned: ast.expr, made: ast.Call) -> ast.AST | None:
-    """A step of the optimizer that make_private was given, in the place of the one that it returned."""
-    try:
-        key = script.origin(given)
-        if key == script.origin(returned):
-            return None
-        return next((one for one in steps_of(script, key) if not is_earlier(script, one, made)), None)
-    except UnclearError as error:
-        return next((one for one in script.attributes["step"] if error.node is one), None)  # scaler.step(optimizer)
-
-
 def ask_of_kinds(loop: Loop, said: Mapping[str, ast.expr], made: ast.Call) -> None:
     """No number where Opacus draws by numbers of few bits, or where ghost clipping has another loss than its own."""
     script = loop.script
@@ -297,3 +246,26 @@ def ask_of_kinds(loop: Loop, said: Mapping[str, ast.expr], made: ast.Call) -> No
     uses = script.uses[criterion.id] if isinstance(criterion, ast.Name) else []
     if not any(isinstance(one.ctx, ast.Load) for one in uses):
         loop.ask("noise", f"line {made.lineno}: the criterion that this returns is not used, and no other loss clips")
+
+
+def is_earlier(script: Script, step: ast.AST, made: ast.AST) -> bool:
+    """Whether a step is surely taken before an engine is given its optimizer."""
+    node, home, seen = step, script.scope(made), {step}
+    try:
+        while (scope := script.scope(node)) is not home:
+            node = script.caller(scope)
+            if node in seen:
+                return False  # a function that calls itself
+            seen.add(node)
+    except UnclearError:
+        return False
+    is_before = getattr(node, "lineno", 0) < getattr(made, "lineno", 0)
+    return is_before and not script.in_loop(made, home) and not script.in_loop(home, script.tree)
+
+
+def _is_scheduled(script: Script, optimizer: ast.Attribute) -> bool:
+    """Whether an optimizer is given to what changes its learning rate alone."""
+    above = script.parent[optimizer]
+    above = script.parent[above] if isinstance(above, ast.keyword) else above
+    whole = script.qualified(above.func) if isinstance(above, ast.Call) and optimizer is not above.func else ""
+    return whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_"))

@@ -36,7 +36,8 @@ HAND: Final = (
 """Of a loop that clips and adds noise by itself."""
 JAX: Final = (
     "the loop over its batches takes each drawn record once, as one example that is treated by itself, adds new noise "
-    "to the clipped gradients as they are, once a batch, and uses nothing else that is found of records"
+    "to the clipped gradients as they are, once a batch, uses nothing else that is found of records, and all batches "
+    "of the strategy are gone through once"
 )
 """Of a loop over batches that JAX Privacy draws."""
 OPTAX: Final = (

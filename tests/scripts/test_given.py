@@ -83,6 +83,9 @@ PAIRS = {
     ),
     "mean of what is known": (OPACUS, "#LOSS", "loss = torch.nanmean(model(x))", "loss = torch.mean(model(x))"),
     "times the size of a batch": (OPACUS, "#LOSS", "loss = loss * x.size(0)", "loss = loss * 2; print(loss * len(x))"),
+    "loss that broadcasts": (
+        OPACUS, LOSS, "z = model(x); loss = F.mse_loss(z, y)", "z = model(x); loss = F.mse_loss(z, y.view_as(z))",
+    ),
     "sum where a mean is told": (
         OPACUS, LOSS, "loss = nn.CrossEntropyLoss(reduction='sum')(model(x), y)",
         "loss = nn.CrossEntropyLoss(reduction='mean')(model(x), y)",

@@ -155,10 +155,9 @@ def test_a_loop_by_hand_without_noise_is_named():
     (plain,) = check(HAND, noise_multiplier=1.1, delta=1e-5, vouch=vouched(check(HAND)[0]))
     run = {"noise_multiplier": 1.1, "records": 60_000, "batch_size": 64, "epochs": 5, "sampling": "shuffled"}
     assert plain.epsilon == fa.dpsgd.epsilon(**run, delta=1e-5, neighbors="zero_out")
-    for text in (HAND.replace("t + SIGMA * C * torch.randn_like(t)", "t"), HAND.replace("1.0, 1.1", "1.0, 0.0")):
-        (found,) = check(text, noise_multiplier=1.1, delta=1e-5)
-        assert found.epsilon is None
-        assert "no noise is added" in found.asks["noise"]
+    (found,) = check(HAND.replace("t + SIGMA * C * torch.randn_like(t)", "t"), noise_multiplier=1.1, delta=1e-5)
+    assert found.epsilon is None
+    assert "no noise is added" in found.asks["noise"]
 
 
 @pytest.mark.parametrize(

@@ -212,9 +212,6 @@ def test_padding_that_is_a_record_gets_no_number():
     (found,) = check(PADDED.replace(", is_padding_example=rows == -1", ""), **given)
     assert found.epsilon is None
     assert "which is the last record" in found.asks["one example"]
-    again = PADDED.replace("    step(", "    for k in range(2):\n        step(")
-    (found,) = check(again, **given)
-    assert "--" not in str(found)  # there is no option for it
 
 
 SCHEDULED = """from opacus import PrivacyEngine
