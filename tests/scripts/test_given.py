@@ -83,6 +83,9 @@ PAIRS = {
     ),
     "mean of what is known": (OPACUS, "#LOSS", "loss = torch.nanmean(model(x))", "loss = torch.mean(model(x))"),
     "times the size of a batch": (OPACUS, "#LOSS", "loss = loss * x.size(0)", "loss = loss * 2; print(loss * len(x))"),
+    "outputs less targets": (OPACUS, "#LOSS", "loss = (model(x) - y).mean()", "loss = model(x).mean()"),
+    "outputs times a loss": (OPACUS, "#LOSS", "loss = (model(x) * loss).mean()", "loss = model(x).mean()"),
+    "printed outputs": (OPACUS, "#STEP", "print(model(x))", "print(loss.item())"),
     "loss that broadcasts": (
         OPACUS, LOSS, "z = model(x); loss = F.mse_loss(z, y)", "z = model(x); loss = F.mse_loss(z, y.view_as(z))",
     ),

@@ -78,7 +78,7 @@ ODD = [
         ("LOSS", "loss = loss / x.mean()"),
         ("LOSS", "loss = loss ** 2"),
         ("LOSS", "if loss.item() > 5: loss = loss * 0"),
-        ("LOSS", "F.mse_loss(model(x), model(x)).backward()"),
+        ("LOSS", "F.cross_entropy(model(x), y).backward()"),
         ("STEP", "if epoch == 0: keep = (x, y)"),
         ("STEP", "kept.append(x)"),
         ("STEP", "print(model(x)[0])"),
