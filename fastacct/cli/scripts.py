@@ -29,8 +29,6 @@ def check_loop(given: Namespace) -> Answer:
             raise ValueError(f"{name} = {value!r} is out of range of what a training loop has")
     if given.batches is not None:
         numbers["batches"] = as_choice("batches", given.batches, ("poisson", "shuffled", "fixed_size"))
-    if given.public is not None:
-        numbers["public"] = tuple(given.public)
     if given.vouch is not None:
         if len(given.scripts) != 1 or given.scripts[0].is_dir():
             raise ValueError("--vouch names lines of one script: give that script alone")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from fastacct.scripts.found import Loop
-from fastacct.scripts.tree import last_name, walk
+from fastacct.scripts.tree import last_name
 
 _POISSON: Final = re.compile(
     r"compute_rdp$|RDPAccountant$|PRVAccountant$|GaussianAccountant$|PoissonSampledDpEvent$|compose_poisson"
     r"|compute_dp_sgd_privacy|get_privacy_spent$|create_accountant$"
 )
-_TAKES: Final = ("step", "apply_gradients", "update")
 CURES: Final = {
     "poisson_sampling=False": "leave poisson_sampling=False out",
     "the loader that make_private": "loop over what make_private returns",
@@ -54,24 +51,6 @@ def ask_of_accountants(loop: Loop) -> None:
             whole = script.qualified(call.func)
             if not whole.startswith("fastacct.") and _POISSON.search(whole or last_name(call.func)):
                 loop.breaks = call.lineno, "the script's accountant counts Poisson batches"
-                break
-    for call, over in _uncounted(loop):
-        text = "counts one step a round of its loop, and the optimizer takes several: its epsilon is too small"
-        loop.notes.append(f"line {call.lineno}: {ast.unparse(call.func)[:40]} {text} (line {over.lineno}).")
-
-
-def _uncounted(loop: Loop) -> Iterator[tuple[ast.Call, ast.For]]:
-    """Calls that count a step, beside a loop in which several are taken."""
-    script = loop.script
-    for call in script.calls:
-        is_counted = last_name(call.func) == "step" and any(one.arg == "sample_rate" for one in call.keywords)
-        outer = script.above(call, ast.For) if is_counted else None
-        for inner in walk(outer) if outer is not None else ():
-            if not isinstance(inner, ast.For) or inner is outer or call in [*walk(inner)]:
-                continue
-            taken = [one for one in walk(inner) if isinstance(one, ast.Call) and last_name(one.func) in _TAKES]
-            if any(not re.search("sched|account", ast.unparse(one.func), re.I) for one in taken):
-                yield call, inner
                 break
 
 

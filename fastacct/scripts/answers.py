@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from math import ceil, exp
+from math import ceil
 from typing import Any, Final, NamedTuple
 
 from fastacct.accountants.run import Run
@@ -16,9 +16,8 @@ from fastacct.scripts.accounts import ask_of_accountants, cure
 from fastacct.scripts.found import Given, Loop, asked
 from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
-from fastacct.scripts.public import ask_of_others
-from fastacct.scripts.steps import ask_where_resumed
-from fastacct.scripts.tree import Function, UnclearError, last_name, walk
+from fastacct.scripts.steps import ask_of_trainers
+from fastacct.scripts.tree import UnclearError, last_name
 from fastacct.scripts.understood import ask_of_the_unknown, guess_data
 
 _WORDS: Final = (
@@ -149,7 +148,7 @@ class Finding(NamedTuple):
 
 def _option(name: str) -> str:
     """How an option is written."""
-    return f"--{name.replace('_', '-')}{' NAME' if name == 'public' else ''}"
+    return f"--{name.replace('_', '-')}"
 
 
 def is_worth_reading(text: str) -> bool:
@@ -170,8 +169,8 @@ def check(text: str, **given: Any) -> list[Finding]:
         A Python script.
     **given
         Numbers that the script does not say, or that count before its own: noise_multiplier, records, batch_size,
-        epochs, delta; `batches`, a sampler where it is not clear: "poisson", "shuffled" ...; and `public`, names of
-        data in the script that is public.
+        epochs, delta; `batches`, a sampler where it is not clear: "poisson", "shuffled" ...; and `vouch`, lines of
+        which what is asked is true.
 
     Returns
     -------
@@ -219,9 +218,7 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         whole = script.qualified(call.func)
         name = whole.rpartition(".")[2] or last_name(call.func)
         known = _READERS.get(name) or _READERS.get(next(filter(name.endswith, _ENDS), ""))
-        is_method = name.startswith("make_private") and (
-            not isinstance(call.func, ast.Attribute) or _is_own(script, call)
-        )
+        is_method = name.startswith("make_private") and not isinstance(call.func, ast.Attribute)
         if known is None or is_method or not whole.startswith(known[0]) or whole.endswith("keras_api.make_private"):
             continue
         _, framework, read = known
@@ -257,25 +254,13 @@ def _loops(script: Script, given: Given) -> list[Loop]:
         if loop.framework != "flower":  # whose records are clients
             loop.note_seeds()
             guess_data(loop)
-            ask_where_resumed(loop)
-            if not {"noise", "one loop"} & loop.asks.keys():
-                ask_of_others(loop)
+            ask_of_trainers(loop)
             ask_of_the_unknown(loop)
             ask_of_accountants(loop)
     if len(found) > 1:
         for loop in found:
             loop.sampling, loop.asks = "", {"one loop": f"line {found[0].line} and line {found[1].line} train, too"}
     return found
-
-
-def _is_own(script: Script, call: ast.Call) -> bool:
-    """Whether a method of the class itself is called, in which a method of that name makes it private."""
-    owner, name = script.owner(call), last_name(call.func)
-    if owner is None or not isinstance(call.func, ast.Attribute) or ast.unparse(call.func.value) != "self":
-        return False
-    bodies = [one for one in owner.body if isinstance(one, Function) and one.name == name]
-    inside = [one for body in bodies for one in walk(body) if isinstance(one, ast.Call)]
-    return any(last_name(one.func) in _METHODS and one is not call for one in inside)
 
 
 def _by_detours(script: Script) -> Iterator[tuple[ast.AST, UnclearError]]:
@@ -297,18 +282,8 @@ def _answered(loop: Loop) -> Finding:
     needed, runs = [name for name in _needed(loop) if name not in values], list[Run]()
     if not asks and not needed and loop.sampling and not loop.call:
         runs = _runs(loop, loop.sampling)
-        empty = loop.script.empties[:1] if loop.sampling == "poisson" else []
-        for share in (1e-12, 1e-3) if empty else (0.0,):  # of delta, for batches that are left out
-            delta = values["delta"] * (1 - share)
-            bounds = [epsilon_bounds(**run, delta=delta) for run in runs]
-            upper, lower = max(float(one.upper) for one in bounds), min(float(one.lower) for one in bounds)
-            if not empty or all(_left_out(loop, run, upper) <= share * delta for run in runs):
-                break
-            upper = None
-        for one in empty if upper is None else ():
-            asks["noise"] = f"line {one.lineno}: batches without records get no noise, and they are not rare enough"
-        lower = None if empty else lower
-    if upper is not None:
+        bounds = [epsilon_bounds(**run, delta=values["delta"]) for run in runs]
+        upper, lower = max(float(one.upper) for one in bounds), min(float(one.lower) for one in bounds)
         is_whole = float(values.get("epochs", 1)).is_integer()
         lower = lower if loop.lower_holds and is_whole and not loop.script.early else None
         if loop.breaks:
@@ -343,18 +318,6 @@ def _replaced(loop: Loop) -> tuple[float, float]:
     runs: list[Run] = [run | {"neighbors": "replace_one"} for run in _runs(loop, loop.sampling)]
     bounds = [epsilon_bounds(**run, delta=loop.values["delta"]) for run in runs]
     return min(float(one.lower) for one in bounds), max(float(one.upper) for one in bounds)
-
-
-def _left_out(loop: Loop, run: Run, epsilon: float) -> float:
-    """What is to be added to delta where batches without records are left out, and so get no noise.
-
-    Each of the steps has such a batch with chance (1 - rate)^(records - 1) or less, also without a record. A run that
-    leaves them out differs from one that does not with at most the sum of these chances, of both neighbours.
-    """
-    records = loop.values.get("records", 1)
-    rate = float(run.get("sample_rate") or loop.values.get("batch_size", 0) / records)  # type: ignore[arg-type]
-    steps = float(run.get("steps") or loop.values.get("epochs", 0) / rate + 1)  # type: ignore[arg-type]
-    return float(steps * exp(min(epsilon, 700.0)) * 2 * (1 - min(rate, 1.0)) ** (records - 1))
 
 
 def _needed(loop: Loop) -> tuple[str, ...]:

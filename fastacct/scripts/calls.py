@@ -1,4 +1,4 @@
-"""Calls of a training that are plain, and what they make of records, of figures and of models."""
+"""Calls of a training that are plain, and what they make of records, of losses and of models."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import ast
 import re
 from typing import Final
 
-from fastacct.scripts.apart import Apart
 from fastacct.scripts.kinds import (
-    ALL,
     ASIDE,
-    DATA,
     EACH_LOSS,
     FIGURE,
     KNOWN,
@@ -20,377 +17,354 @@ from fastacct.scripts.kinds import (
     MODEL,
     NONE,
     OUTPUT,
+    PAIRS,
     RECORD,
-    SHOWN,
-    SUM,
+    SIZE,
     TOLD,
     WATCHED,
     WORDS,
     Kinds,
+    Names,
+    passed,
 )
-from fastacct.scripts.steps import is_off
 from fastacct.scripts.tree import UnclearError, last_name, walk
 
-_MEANT: Final = ("mean", "sum", "reduce_mean", "reduce_sum")
-_READS: Final = re.compile(r"^load|^read|^memmap$|genfromtxt|loadtxt|Dataset$|MNIST|CIFAR|SVHN|ImageFolder")
-_TABLES: Final = re.compile(
-    r"^(?:pandas|polars)\.read_|^numpy\.(?:load|genfromtxt|loadtxt|memmap)$|^torchvision\.datasets\.|^datasets\.load_dataset$"
+_READS: Final = re.compile(
+    r"^(?:pandas|polars)\.read_|^numpy\.(?:load|genfromtxt|loadtxt|memmap)$|^torchvision\.datasets\.|^datasets\.load_\w+$"
 )
+_TEST: Final = re.compile(r"train=False|(?:test|valid(?:ation)?)(?![a-z])")
 _NORMED: Final = re.compile(
-    r"^(?:wide_)?(?:resn[e]xt|resnet|mobilenet|densenet|efficientnet|regnet|inception|shufflenet|googlenet|mnasnet"
-    r"|vgg\d+_bn)|keras\.applications\.(?!VGG)"
+    r"[bB]atch_?[nN]orm|^(?:wide_)?(?:resn[e]xt|resnet|mobilenet|densenet|efficientnet|regnet|inception|shufflenet"
+    r"|googlenet|mnasnet|vgg\d+_bn)|keras\.applications\.(?!VGG)"
     r"|create_model .*(?:resn|mobilenet|densenet|efficientnet|regnet|inception)",
     re.I,
 )
-"""Models that normalise by batches."""
+"""Layers and models that normalise by batches."""
 _LOCAL: Final = re.compile(
     r"^[./~]|^(?:out|run|result|save|model|log|exp)\w*/|checkpoint|ckpt|\.(?:pt|pth|bin|h5|safetensors)$"
 )
-_PUTS: Final = ("append", "extend", "add", "update", "appendleft", "extendleft", "insert", "put", "push")
-_COUNTS: Final = re.compile(r"^(?:torch|numpy|math|tensorflow|jax)\.")
-_SEEDS: Final = ("seed_everything", "manual_seed", "manual_seed_all", "set_seed", "seed", "set_random_seed")
-_MODE: Final = re.compile("True|False|mode|train|is_", re.I)
-_HOOK: Final = re.compile(r"on_\w+|\w+_step|forward|call|__getitem__|__call__|closure")
-_SHOWS: Final = re.compile(r"^(?:wandb|mlflow|logging|matplotlib|seaborn|rich)\b")
+_PUTS: Final = ("append", "extend", "add", "update")
+_NUMBERS: Final = re.compile(r"^(?:torch|numpy|math|builtins|statistics)\.(?!save|dump)")
+_COMPUTES: Final = re.compile(r"^(?:torch|numpy|math|tensorflow|jax)\.")
+_SHOWS: Final = re.compile(r"^(?:wandb|mlflow|logging|matplotlib|seaborn)\b")
+_LAYERED: Final = ("forward", "call")
+_WHOLES: Final = (28 * 28, 3 * 32 * 32, 3 * 224 * 224)
+"""Numbers of a picture of the usual data sets."""
+_ORDERED: Final = re.compile(r"(?:DP)?(?:LSTM|GRU|RNN|MultiheadAttention)|Transformer(?:En|De)coderLayer")
+"""Layers whose first axis is not that of the batch, if not told so."""
 
 
-class Calls(Apart):
+class Calls(Names):
     """Calls with the kinds of their values."""
 
-    def _call(self, call: ast.Call) -> Kinds:
+    def is_layered(self, node: ast.AST) -> bool:
+        """Whether a node stands in a layer of the script."""
+        return getattr(self.script.above(node, ast.FunctionDef), "name", "") in _LAYERED
+
+    def call(self, call: ast.Call) -> Kinds:
+        """The kinds of what a call returns."""
         whole = self.script.qualified(call.func)
         name = whole.rpartition(".")[2] or last_name(call.func)  # of what is imported by another name, too
-        given = [one.value if isinstance(one, ast.Starred) else one for one in call.args]
-        kinds = [
-            *(self.of(one) | (RECORD if name in _PUTS and self.is_length(one) else NONE) for one in given),
-            *(self.of(one.value) & (ALL if one.arg not in WORDS["mapping"] else NONE) for one in call.keywords),
-        ]
         within = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
-        of = self.of(within) if within is not None else NONE
-        by_name = self.named(call.func) & TOLD if isinstance(call.func, ast.Name) and not whole else NONE
-        every = NONE.union(of, by_name, *kinds)
-        if not isinstance(call.func, ast.Name | ast.Attribute):
-            self.of(call.func)
-        self._local(call, name, whole)
-        if name in ("dump", "savez", "savetxt", "to_csv", "to_json"):
-            self.add("a file", every & TOLD)
-        if name in ("load", "loads", "loadtxt", "read_csv", "read_json") and (kept := self.kinds.get("a file", NONE)):
-            return kept | SHOWN
-        if name in WORDS["maps"] or any(one.arg in WORDS["mapping"] for one in call.keywords):
-            self._mapped(call)
-        if not whole and name in self.classes:
-            for one in (each for each in self.classes[name].body if getattr(each, "name", "") == "__init__"):
-                for parameter, value in self.flow.passed(one, call):
-                    self.add((one, getattr(parameter, "arg", "")), self.of(value) & (RECORD | TOLD))
-        if self._is_here(call, name, whole):
-            return self._followed(call, name, given)
-        called = call.func if isinstance(call.func, ast.Name) or last_name(within or call) == "self" else None
-        if called is not None and not whole and (self.of(called) & MODEL or name == "self") and RECORD & every:
-            if every & TOLD:
-                self.ask(call)
-            return RECORD | OUTPUT
-        if not every and _READS.search(name):
-            owner = self.script.owner(call)
-            is_data = owner is not None and any(getattr(one, "name", "") == "__getitem__" for one in owner.body)
-            is_aside = re.search("train=False|(?:test|valid(?:ation)?)(?![a-z])", ast.unparse(call)) is not None
-            return RECORD if is_data or (_TABLES.search(whole) and not is_aside) else NONE
-        if name in WORDS["extremes"] and any(map(self.is_length, given)):
-            return SHOWN
+        on = self.of(within if within is not None else None if last_name(call.func) else call.func)
+        given = NONE.union(*map(self.of, call.args), *(self.of(one.value) for one in call.keywords))
+        every = on | given | (self.named(call.func) if isinstance(call.func, ast.Name) and not whole else NONE)
+        self._whatever(call, name, whole)
+        self._mapped(call)
+        if not whole and (name in self.classes or self._is_here(call, name, on)):
+            return self._followed(call, name)
+        if name in WORDS["sizes"]:
+            is_first = name in ("size", "numel") and " ".join(map(ast.unparse, call.args)) in ("", "0")
+            of = call.args[:1] if name == "len" else [within] if is_first and within is not None else []
+            return SIZE if self._is_length(of) else NONE
         if not every:
-            return MODEL if whole.startswith("torch.optim.") else NONE
-        if name == "range" and every & TOLD:
-            self.ask(call)
-        if name in WORDS["sizes"] and (name != "len" or within is None):
-            return SHOWN if every & SHOWN and name == "len" else NONE
-        if (
-            (name.endswith("_") or name.startswith("assign"))
-            and name[:1] != "_"
-            and isinstance(within, ast.Name | ast.Attribute)
-            and NONE.union(*kinds)
-        ):
-            self.add(self.key(within), NONE.union(*kinds))
-            if not isinstance(within, ast.Name) or of & (MODEL | RECORD & NONE.union(*kinds)):
-                self.ask(call)
-            return of | NONE.union(*kinds)
+            is_data = _READS.search(whole) and not _TEST.search(ast.unparse(call))
+            return RECORD if is_data else MODEL if whole.startswith("torch.optim.") else NONE
+        is_shown = name in WORDS["shows"] and not _COMPUTES.match(whole)
+        if (is_shown and (name != "log" or not on & (RECORD | FIGURE))) or _SHOWS.match(whole):
+            return self._shown(call, name, on, given)
         if name in ("backward", "manual_backward"):
-            is_summed = re.search("loss_reduction=.sum", self.script.text) is not None
-            is_other = bool(every & FIGURE) and self.loop.framework == "opacus" and bool(every & SUM) != is_summed
-            if every & (SHOWN | RECORD) or (NONE.union(*kinds) and of & FIGURE) or is_other:
+            if (given if name == "manual_backward" else every) != LOSS:
                 self.ask(call)
             return NONE
-        if name in WORDS["learns"] and RECORD & NONE.union(*kinds):
-            self.ask(call)
-        is_inner = name == "getattr" and getattr(call.args[1], "value", "grad") in WORDS["inner"]
-        is_inner |= name == "save" and any(re.search("optim", last_name(one)) for one in call.args)
-        if name in ("watch", "setattr") or is_inner or (name[:1].isupper() and every & TOLD):
-            self.ask(call)
-        is_figure = name == "log" and (of & TOLD or _COUNTS.match(whole))
-        if is_figure and not every & RECORD:
-            return SHOWN
-        is_list = name in _PUTS
-        if (name in WORDS["shows"] and not (is_list and whole) and not is_figure) or _SHOWS.match(whole):
-            return self._shown(call, name, of, kinds)
-        if every & MODEL:
-            return self._of_model(call, name, whole, of, NONE.union(*kinds))
+        if every & MODEL or last_name(call.func) == "self":
+            return self._of_model(call, name, whole, on, given)
         if every & RECORD:
-            found = self._of_records(call, name, whole, every)
-            if found & RECORD:
-                return found | (every & OUTPUT)
-            found |= SUM if name in ("sum", "reduce_sum") and found & FIGURE else NONE
-            is_loss = every & OUTPUT or LOSSES.search(whole) or self.tag(call.func) & LOSS
-            return found if is_loss else found | DATA
-        if whole.startswith(("subprocess.", "shutil.", "os.")) or name.startswith("load"):
+            return self._of_records(call, name, whole, on, given)
+        if name in WORDS["same"] or _NUMBERS.match(whole):
+            return every if name in ("mean", "to") else TOLD if every & FIGURE else every
+        if every & FIGURE or (name[:1].isupper() and not whole.startswith("torch.utils.data")):
             self.ask(call)
-        if whole in ("torch.save", "numpy.save", "numpy.savez", "pickle.dump") and every & SHOWN:
-            self.ask(call)
-        for thing in (*given, within) if not LIBRARY.match(whole) and not _COUNTS.match(whole) else ():
-            if isinstance(thing, ast.Name | ast.Attribute | ast.Subscript):  # what may keep the others
-                self.add(self.key(self.root(thing)), NONE.union(*kinds))
-        return SHOWN | (every & DATA) if name not in WORDS["same"] else every  # of figures
+        return every
 
-    def _local(self, call: ast.Call, name: str, whole: str) -> None:
-        """What is asked of a call whatever it is given: weights of a file, layers and axes that are not known."""
-        if (WATCHED.match(whole) and not LIBRARY.match(whole)) or not self.has_own_axis(call, whole):
-            self.ask(call)
-        if re.search(r"^keras\.callbacks|\.callbacks\.", whole) and name not in WORDS["callbacks"]:
-            self.ask(call)
-        if name in ("ModelCheckpoint", "EarlyStopping") and len(call.args) > 1:
-            self.ask(call)
-        if name == "fit" and any(self.of(one) & RECORD for one in call.args[2:]):
-            self.ask(call)
-        is_learned = name.lower() in ("train", "from_files") and re.match(
-            "sentencepiece|fasttext|gensim|tokenizers", whole
-        )
-        is_method = name == "train" and isinstance(call.func, ast.Attribute) and not whole
-        if is_learned or (is_method and any(not _MODE.search(ast.unparse(one)) for one in call.args)):
-            self.ask(call)
-        here = self.script.above(call, ast.FunctionDef)
-        if name in _SEEDS and _HOOK.match(getattr(here, "name", "")):
-            self.ask(call)
-        texts = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        odd = WORDS["odd"] - ({"weights"} if whole.startswith("torchvision.models.") else set())
-        if any(one.arg in odd or "plateau" in ast.unparse(one.value).lower() for one in call.keywords):
-            self.ask(call)
-        words = {one.arg: one.value for one in call.keywords}
-        made = f"{name} {texts[0] if name == 'create_model' and texts else ''}"
-        trained = self.script.text.partition("requires_grad")[0]  # what is frozen is left as it is
-        is_normed = re.search("[bB]atch_?[nN]orm", name) or (
-            _NORMED.search(whole if "keras.app" in whole else made) and "norm_layer" not in words
-        )
-        if name in WORDS["sets"] or (is_normed and "ModuleValidator.fix(" not in trained):
-            self.ask(call)
-        if any(one in words and self.of(words[one]) & RECORD for one in WORDS["aside"]):
-            self.ask(call)
-        watched = words.get("monitor") or next(iter(call.args if name == "EarlyStopping" else ()), None)
-        if watched is not None and not ASIDE.search(ast.unparse(watched)):
-            self.ask(call)
-        hooks = words.get("callbacks")
-        for one in hooks.elts if isinstance(hooks, ast.List | ast.Tuple) else [hooks] if hooks is not None else []:
-            made = last_name(one.func) if isinstance(one, ast.Call) else last_name(one)
-            if made not in WORDS["callbacks"] and made not in self.classes and not isinstance(one, ast.Name):
-                self.ask(call)
-        if name == "TensorBoard" and {one.arg for one in call.keywords} - {"log_dir"}:
-            self.ask(call)
-        if (name == "from_pretrained" and any(map(_LOCAL.search, texts))) or name in ("load_model", "load_weights"):
-            self.ask(call)
-
-    def _is_here(self, call: ast.Call, name: str, whole: str) -> bool:
-        if whole or name not in self.functions:
+    def _is_length(self, of: list[ast.expr]) -> bool:
+        """Whether a thing of records is what a loop goes through, or a function has: it is as long as a batch."""
+        root = self.root(of[0]) if of else None
+        if not isinstance(root, ast.Name) or not self.of(root) & RECORD:
             return False
-        is_own = last_name(getattr(call.func, "value", call)) == "self"
-        if name in {"backward", "save", "dump"} | WORDS["reduces"] and not is_own:
-            return isinstance(call.func, ast.Name)
-        return not isinstance(call.func, ast.Attribute) or self.script.owner(self.functions[name][0]) is not None
+        return any(row.kind in ("other", "parameter") for row in self.script.lookup(root.id, root)[1])
 
-    def _followed(self, call: ast.Call, name: str, given: list[ast.expr]) -> Kinds:
-        """A function of the file: what it is given, and what it returns."""
-        found = NONE
-        for function in self.functions[name]:
-            for parameter, value in self.flow.passed(function, call):
-                key = function, getattr(parameter, "arg", "")
-                self.add(key, self.of(value))
-                self.tags[key] = self.tags.get(key, NONE) | self.tag(value)
-            every = NONE.union(*map(self.of, (*given, *(one.value for one in call.keywords))))
-            for rest in (function.args.vararg, function.args.kwarg):
-                self.add((function, getattr(rest, "arg", "")), every)
-            found |= self.kinds.get(("returned", function), NONE)
-        return found
+    # -- whatever is given -------------------------------------------------------------------------------------------
 
-    def _mapped(self, call: ast.Call) -> None:
-        """A function that a data set is mapped with is given records."""
-        words = {one.value: one.arg or "" for one in call.keywords}
-        for one in (*call.args, *words):
-            whole = words.get(one, "")
-            is_given = whole in ("collate_fn", "data_collator") and isinstance(one, ast.Name | ast.Attribute)
-            if is_given and last_name(one) not in self.functions and not self._is_of_library(one):
-                self.ask(call)
-            taken: list[ast.arg] = []
-            if isinstance(one, ast.Lambda):
-                taken, scope = one.args.args, one
-                for each in taken:
-                    self.add((scope, each.arg), RECORD)
-                self.of(one.body)
-            for function in self.functions.get(last_name(one), ()) if isinstance(one, ast.Name) else ():
-                if whole in ("collate_fn", "data_collator") and not self._is_collated(function):
-                    self.ask(call)
-                free = len(function.args.args) - len(function.args.defaults)
-                for each in function.args.args[: max(1, free)]:
-                    self.add((function, each.arg), RECORD)
-                if self.kinds.get(("returned", function), NONE) & TOLD and not whole.endswith("func"):
-                    self.ask(call)
-
-    def _is_of_library(self, node: ast.expr) -> bool:
-        return LIBRARY.match(self.script.qualified(node)) is not None or self.tag(node) == KNOWN
-
-    def _is_collated(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-        """Whether the examples that a function puts into a batch are gone through one by one, or all given on."""
-        name = function.args.args[0].arg if function.args.args else ""
-        for use in (one for one in walk(function) if isinstance(one, ast.Name) and one.id == name):
-            above = self.script.parent[use]
-            if isinstance(above, ast.comprehension) and above.iter is use:
-                ok = len(getattr(self.script.parent[above], "generators", ())) == 1
-            elif isinstance(above, ast.Starred):
-                outer = self.script.parent[above]
-                ok = isinstance(outer, ast.Call) and last_name(outer.func) == "zip"
-            else:
-                ok = isinstance(above, ast.Call) and use in above.args
-                name_of = last_name(above.func) if isinstance(above, ast.Call) else ""
-                ok = ok and name_of not in ("chain", "append", "extend", "cat", "concatenate", "repeat")
-            if not ok:
-                return False
-        return True
-
-    def _shown(self, call: ast.Call, name: str, of: Kinds, kinds: list[Kinds]) -> Kinds:
-        """What is printed, logged, or put into a list."""
-        given = NONE.union(*kinds)
-        if name in _PUTS and isinstance(call.func, ast.Attribute):
-            self.add(self.key(self.root(call.func.value)), given)
-            is_used = of & given & RECORD and not isinstance(self.script.parent[call], ast.Expr)
-            root = self.root(call.func.value)
-            rows = self.script.lookup(root.id, root)[1] if isinstance(root, ast.Name) else []
-            is_more = any(isinstance(row.value, ast.ListComp) and self.of(row.value) & RECORD for row in rows)
-            if (of & MODEL and given & TOLD) or is_used or (is_more and given & RECORD):
-                self.ask(call)
-            return NONE
-        here = getattr(self.script.above(call, ast.FunctionDef), "name", "")
-        is_hidden = (
-            here == "training_step" and given & TOLD and ASIDE.search(" ".join(map(ast.unparse, call.args[:1])))
-        )  # "val_loss"
-        if given & (RECORD | DATA) or is_hidden:
+    def _whatever(self, call: ast.Call, name: str, whole: str) -> None:
+        """What is asked of a call whatever it is given: layers and axes that are not known, weights of a file."""
+        words = {one.arg or "**": one.value for one in call.keywords}
+        texts = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        made = f"{name} {texts[0] if name == 'create_model' and texts else ''}"
+        is_normed = _NORMED.search(whole if "keras.app" in whole else made) and "norm_layer" not in words
+        trained = self.script.text.partition("requires_grad")[0]  # what is frozen is left as it is
+        is_odd = (WATCHED.match(whole) and not LIBRARY.match(whole)) or not self._has_own_axis(call, name, whole)
+        is_odd |= name in WORDS["never"] or any(one in WORDS["odd"] for one in words)
+        is_odd |= bool(is_normed) and "ModuleValidator.fix(" not in trained
+        is_odd |= any(self.of(words[one]) & RECORD for one in WORDS["aside"] if one in words)
+        is_odd |= "weights" in words and not whole.startswith("torchvision.models.")
+        is_odd |= "plateau" in " ".join(ast.unparse(one).lower() for one in words.values())
+        is_odd |= name == "from_pretrained" and any(map(_LOCAL.search, texts))
+        is_odd |= name == "fit" and any(self.of(one) & RECORD for one in call.args[2:])
+        is_odd |= ".callbacks." in whole and name not in WORDS["callbacks"]
+        if name in ("EarlyStopping", "ModelCheckpoint"):
+            watched = words.get("monitor") or next(iter(call.args), None)
+            is_odd |= len(call.args) > (name == "EarlyStopping") or (
+                watched is not None and not ASIDE.search(ast.unparse(watched))
+            )
+        is_odd |= name == "TensorBoard" and bool(words.keys() - {"log_dir"})
+        hooks = words.get("callbacks")
+        for one in getattr(hooks, "elts", [hooks] if hooks is not None else []):
+            of = last_name(one.func) if isinstance(one, ast.Call) else last_name(one)
+            is_odd |= of not in WORDS["callbacks"] and of not in self.classes and not isinstance(one, ast.Name)
+        if name == "load_state_dict":
+            is_odd |= not self._is_public(call)
+        if name in WORDS["seeds"] and re.match("on_|.*_step$|forward$|call$|__", self._function(call)):
+            is_odd = True
+        if is_odd:
             self.ask(call)
-        return NONE
 
-    def _of_model(self, call: ast.Call, name: str, whole: str, of: Kinds, given: Kinds) -> Kinds:
-        """What is done with a model: it is called, it is moved to a device, or given to a library that is known."""
-        within = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if of & MODEL:
-            if name == "compile":
-                self._compiled(call)
-            is_state = name == "load_state_dict" and within is not None and "opt" in last_name(within).lower()
-            is_state |= name == "load_state_dict" and call.lineno < self.loop.line and not self._is_public(call)
-            if is_state or (given & TOLD and name not in WORDS["told"] | WORDS["shows"]):
-                self.ask(call)
-            if within is not None and last_name(within) == "self" and self.is_layer(call):
-                return RECORD
-            for one in call.args:  # a function that is given each part of the model
-                for function in self.functions.get(last_name(one), ()):
-                    self.add((function, function.args.args[0].arg if function.args.args else ""), MODEL)
-            if name in ("fit", "predict") and given & RECORD and within is not None and not self._trains(within):
-                self.ask(call)
-            if name in WORDS["methods"] or re.match(r"get_\w*epsilon", name):
-                return MODEL if not given & RECORD or name in ("fit",) else RECORD
-            self.ask(call)
-            return RECORD if given & RECORD else MODEL
-        if given & TOLD and name not in WORDS["both"]:
-            self.ask(call)
-        is_both = bool(given & MODEL and given & RECORD) and name[:1].islower()
-        is_both = is_both and name not in WORDS["both"] and not name.startswith("make_private")
-        if is_both:
-            self.ask(call)
-        is_made = isinstance(within, ast.Name) and self.tag(within) == KNOWN and name in WORDS["methods"]
-        is_library = LIBRARY.match(whole) is not None and not is_both
-        if (
-            name.startswith("make_private")
-            or is_library
-            or is_made
-            or name in WORDS["takes"]
-            or (self.tag(call) == KNOWN and not is_both)
-        ):
-            is_loader = name == "BatchMemoryManager" or (given & RECORD and not given & MODEL)
-            return RECORD if is_loader else MODEL
-        self.ask(call)
-        return given
+    def _function(self, node: ast.AST) -> str:
+        return getattr(self.script.above(node, ast.FunctionDef), "name", "")
+
+    def _has_own_axis(self, call: ast.Call, name: str, whole: str) -> bool:
+        """Whether a layer that has an axis is told one that is not that of the records."""
+        words = {one.arg: one.value for one in call.keywords}
+        if not WATCHED.match(whole):
+            return True
+        if _ORDERED.fullmatch(name) and "keras" not in whole:
+            return getattr(words.get("batch_first"), "value", False) is True
+        given = [words[one] for one in ("dim", "axis", "start_dim") if one in words]
+        if re.fullmatch("(?:Log)?Softm(?:ax|in)|(?:Un)?[fF]latten", name) and "keras" not in whole:
+            given += call.args[:1]
+        return all(re.fullmatch("-1|[1-9]", ast.unparse(one)) for one in given)
 
     def _is_public(self, call: ast.Call) -> bool:
-        """Whether weights are those of another module, or of an address."""
+        """Whether weights that are loaded are those of another module, or of an address."""
         try:
             made = [part for one in call.args for part in walk(self.script.resolve(one)) if isinstance(part, ast.Call)]
         except UnclearError:
             return False
-        return is_off(self.script, call) or all(
-            last_name(one.func) == "state_dict" or "url" in last_name(one.func) for one in made
+        last = [one.end_lineno or 0 for one in (self.loop.body, *self.loop.more, *self.loop.own) if one is not None]
+        is_after = bool(last) and call.lineno > max(last)
+        return is_after or (bool(made) and all("url" in last_name(one.func) for one in made))
+
+    # -- functions of the file ---------------------------------------------------------------------------------------
+
+    def _is_here(self, call: ast.Call, name: str, on: Kinds) -> bool:
+        """Whether a function of the file is called, or a method of a class of it."""
+        if name not in self.functions:
+            return False
+        if not isinstance(call.func, ast.Attribute):
+            return True
+        is_own = last_name(call.func.value) == "self"
+        return self.script.owner(self.functions[name][0]) is not None and (
+            is_own or (name not in WORDS["methods"] and not on & (RECORD | FIGURE))
         )
 
-    def _trains(self, node: ast.expr) -> bool:
-        """Whether what has a method fit() is no thing of a library that learns from records without noise."""
-        try:
-            made = self.script.resolve(node)
-        except UnclearError:
-            made = node
-        whole = self.script.qualified(made.func) if isinstance(made, ast.Call) else ""
-        return not whole or LIBRARY.match(whole) is not None
+    def _followed(self, call: ast.Call, name: str) -> Kinds:
+        """A function of the file: what it is given, and what it returns."""
+        found = NONE
+        bodies = self.functions.get(name, [])
+        if name in self.classes:
+            bodies = [one for one in self.functions.get("__init__", ()) if self.script.owner(one) is self.classes[name]]
+            given = [*call.args, *(one.value for one in call.keywords)]
+            found = NONE.union(*map(self.of, given)) & (RECORD | FIGURE)
+        for function in bodies:
+            taken = dict(passed(function, call))
+            for parameter, value in taken.items():
+                key = function, getattr(parameter, "arg", "")
+                self.add(key, self.of(value))
+                self.tags[key] = self.tags.get(key, NONE) | self.tag(value)
+            rest = NONE.union(*map(self.of, call.args), *(self.of(one.value) for one in call.keywords))
+            for more in (function.args.vararg, function.args.kwarg):
+                self.add((function, getattr(more, "arg", "")), rest)
+            found |= self.kinds.get(("returned", function), NONE)
+        return found
+
+    def _mapped(self, call: ast.Call) -> None:
+        """A function that puts examples into a batch goes through them one by one."""
+        for word in call.keywords:
+            if word.arg in ("collate_fn", "data_collator"):
+                one = word.value
+                if isinstance(one, ast.Call) and last_name(one.func) == "partial" and one.args:
+                    one = one.args[0]
+                here = self.functions.get(last_name(one), []) if isinstance(one, ast.Name | ast.Attribute) else []
+                is_known = bool(LIBRARY.match(self.script.qualified(one))) or self.tag(one) == KNOWN
+                if not (here or is_known) or not all(map(self._is_collated, here)):
+                    self.ask(call)
+
+    def _is_collated(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether the examples that a function is given are gone through one by one, or all given on."""
+        names = [one.arg for one in function.args.args if one.arg != "self"]
+        for use in (one for one in walk(function) if isinstance(one, ast.Name) and one.id == names[0]):
+            above = self.script.parent[use]
+            is_each = isinstance(above, ast.comprehension) and above.iter is use
+            outer = self.script.parent[above]
+            is_zip = isinstance(above, ast.Starred) and last_name(getattr(outer, "func", use)) == "zip"
+            is_given = isinstance(above, ast.Call) and last_name(above.func) in ("len", "default_collate", "list")
+            if not (is_each or is_zip or is_given):
+                return False
+        return True
+
+    # -- kinds -------------------------------------------------------------------------------------------------------
+
+    def _shown(self, call: ast.Call, name: str, on: Kinds, given: Kinds) -> Kinds:
+        """What is printed, logged, or put into a list."""
+        if name in _PUTS and isinstance(call.func, ast.Attribute):
+            self.add(self.key(self.root(call.func.value)), given)
+            if given & (RECORD | MODEL) or (on & MODEL and given):
+                self.ask(call)
+            return NONE
+        is_other = self._function(call) == "training_step" and bool(given & FIGURE)
+        is_other = is_other and ASIDE.search(" ".join(map(ast.unparse, call.args[:1]))) is not None  # "val_loss"
+        if given & RECORD or is_other:
+            self.ask(call)
+        return NONE
+
+    def _of_model(self, call: ast.Call, name: str, whole: str, on: Kinds, given: Kinds) -> Kinds:
+        """What is done with a model: it is called, moved, saved, or given to a library that is known."""
+        is_own = call in self.loop.steps and self.loop.framework == "private_transformers"  # optimizer.step(loss=loss)
+        if given & (FIGURE | SIZE) and name not in WORDS["told"]:
+            self.ask(call)
+        is_called = isinstance(call.func, ast.Name) and (name == "self" or self.named(call.func) & MODEL)
+        if is_called or not last_name(call.func):
+            return RECORD | OUTPUT if given & RECORD else NONE
+        if on & MODEL:
+            if name == "compile":
+                self._compiled(call)
+            is_layer = isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "self"
+            is_layer = is_layer and (bool(self.named(call.func) & MODEL) or self.tag(call.func) == KNOWN)
+            if is_layer and given & RECORD:
+                return RECORD | OUTPUT
+            if name in ("evaluate", "predict") and given & RECORD:
+                self.ask(call)
+            is_fed = bool(given & RECORD) and name in WORDS["fed"]
+            if name not in WORDS["methods"] or (given & RECORD and not is_fed and not is_own):
+                self.ask(call)
+            for one in call.args:  # a function that is given each part of the model
+                for function in self.functions.get(last_name(one), ()):
+                    self.add((function, function.args.args[0].arg if function.args.args else ""), MODEL)
+            return RECORD | OUTPUT if given & RECORD and not is_fed else MODEL
+        is_known = LIBRARY.match(whole) or name in WORDS["takes"] or self.tag(call) == KNOWN
+        is_made = name[:1].isupper() or name in WORDS["fed"]
+        if not is_known or (given & RECORD and not is_made):
+            self.ask(call)
+        return RECORD if name == "BatchMemoryManager" else MODEL
 
     def _compiled(self, call: ast.Call) -> None:
         """A loss of Keras that is none of the library's own is asked about as a whole."""
         losses = [one.value for one in call.keywords if one.arg == "loss"] + call.args[1:2]
         for one in losses:
             is_named = isinstance(one, ast.Constant) and isinstance(one.value, str | None)
-            if not is_named and not self.tag(one) & (LOSS | EACH_LOSS):
+            if not is_named and not self.tag(one) & (LOSSES | EACH_LOSS):
                 self.ask(one)
 
-    def _of_object(self, call: ast.Call) -> Kinds:
-        """What forward() of a class of the file tells of records, where one of its objects is called."""
-        rows = self.script.lookup(call.func.id, call)[1] if isinstance(call.func, ast.Name) else []
-        made = [self.classes.get(last_name(row.value.func)) for row in rows if isinstance(row.value, ast.Call)]
-        ends = [
-            each for one in made if one for each in one.body if getattr(each, "name", "") in ("forward", "__call__")
-        ]
-        return NONE.union(*(self.kinds.get(("returned", one), NONE) & TOLD for one in ends))
-
-    def _of_records(self, call: ast.Call, name: str, whole: str, every: Kinds) -> Kinds:
-        """What is made of records."""
-        if every & TOLD:
+    def _of_records(self, call: ast.Call, name: str, whole: str, on: Kinds, given: Kinds) -> Kinds:
+        """What is made of records, each by itself, or a mean over all of them."""
+        every, found = on | given, RECORD | ((on | given) & OUTPUT)
+        if every & FIGURE or (every & SIZE and name not in ("view", "reshape")):
             self.ask(call)
-            return RECORD
-        tags = NONE if whole and not LOSSES.search(whole) else self.tag(call if whole else call.func)
-        if tags & (LOSS | EACH_LOSS):
-            return RECORD if tags & EACH_LOSS else FIGURE | (tags & SUM)
-        axes = self.axes(call, whole)
-        if (told := self._of_object(call)) or self.is_layer(call):  # also one with the name of such a function
-            return told or RECORD
+            return found
+        tags = self.tag(call if whole else call.func)  # also of nn.CrossEntropyLoss()(out, y)
+        if tags & (LOSSES | EACH_LOSS):
+            if tags & PAIRS:
+                self._compared(call)
+            return found if tags & EACH_LOSS else LOSS
+        is_field = isinstance(call.func, ast.Attribute) and last_name(call.func.value) != "self"
+        if tags == KNOWN and not whole and not is_field:
+            return found
+        axes = self._axes(call, bool(whole))
         if name in WORDS["reduces"]:
-            if axes is None:
-                if name == "sum" and any(isinstance(one, ast.List) for one in call.args[1:]):
-                    self.ask(call)
-                return FIGURE if name in _MEANT else RECORD | SHOWN if name in WORDS["extremes"] else SHOWN
-            return RECORD if axes and all(re.fullmatch("-1|[1-9]|.*range.*", one) for one in axes) else SHOWN
-        if name in WORDS["orders"]:
-            if axes is None or "0" in (axes[1:] if name == "permute" else axes) or self.is_flat(call, axes):
-                self.ask(call)
-            return RECORD
-        if name in ("view", "reshape") and call.args:
-            if not self.is_reshaped(call.args[0 if isinstance(call.func, ast.Attribute) and not whole else 1 :]):
-                self.ask(call)
-            return RECORD
-        if name in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"):
-            return self.joined(call, axes)
-        if not self.is_one_by_one(call, name, whole):
+            return self._reduced(call, name, axes, every)
+        several = sum(bool(self.of(one) & RECORD) for one in call.args)
+        is_of_numbers = re.match(r"torch\.(?!utils)|numpy\.|tensorflow\.", whole) is not None
+        if name in ("view", "reshape"):
+            is_right = self._is_reshaped(call.args[bool(whole) :])
+        elif name in ("cat", "concat", "concatenate", "stack"):
+            is_right = self._is_joined(call, axes)
+        elif name in WORDS["axed"]:
+            is_last = name.endswith(("squeeze", "dims")) or (self.is_layered(call) and not self._is_squeezed(call))
+            is_right = bool(axes or (name == "squeeze" and len(call.args) == bool(whole))) and all(
+                re.fullmatch("[1-9]|-1" if is_last else "[1-9]", one) for one in axes or ()
+            )
+        elif name == "select":
+            is_right = last_name(getattr(call.args[0] if call.args else call, "func", call)) == "range"
+        elif name in WORDS["each"] or LIBRARY.match(whole):
+            is_right = not axes or all(re.fullmatch("-1|[1-9]", one) for one in axes) or not is_of_numbers
+            is_right &= not is_of_numbers or several < 2
+        else:
+            is_right = False
+        if not is_right:
             self.ask(call)
-        if name in WORDS["metrics"]:
-            return SHOWN
-        if name in ("Subset", "select") and not self.is_once(call):
+        return TOLD if name in WORDS["metrics"] and is_right else found
+
+    def _compared(self, call: ast.Call) -> None:
+        """A loss that broadcasts: outputs [B, 1] with targets [B] make all pairs."""
+        texts = [ast.unparse(one) for one in call.args[:2]]
+        like = re.findall(r"(?:view_as|reshape_as|expand_as)\(([\w.]+)\)", " ".join(texts))
+        if not {*texts} & {*like}:
             self.ask(call)
-        if name in WORDS["each"] or LIBRARY.match(whole) or self.is_layer(call) or (not whole and name in self.classes):
-            return RECORD
-        self.ask(call)
-        return RECORD
+
+    def _reduced(self, call: ast.Call, name: str, axes: list[str] | None, every: Kinds) -> Kinds:
+        """Means and sums: along other axes than that of the records, or over all that a model made."""
+        if axes and all(re.fullmatch("[1-9]", one) or (one == "-1" and not self._is_squeezed(call)) for one in axes):
+            return RECORD | (every & OUTPUT)
+        if not every & OUTPUT:
+            self.ask(call)  # a statistic of the data
+        return LOSS if not axes and name in ("mean", "reduce_mean") else TOLD
+
+    def _is_squeezed(self, call: ast.Call) -> bool:
+        """Whether the last axis may be that of the records, as another was taken away."""
+        function = self.script.above(call, ast.FunctionDef) or self.script.tree
+        return any(isinstance(one, ast.Attribute) and one.attr in ("squeeze", "squeeze_") for one in walk(function))
+
+    def _is_joined(self, call: ast.Call, axes: list[str] | None) -> bool:
+        """Parts of one record side by side in a layer, or the examples of a batch in its order."""
+        first = call.args[0] if call.args else call
+        if last_name(call.func) == "stack" and isinstance(first, ast.ListComp):
+            return len(first.generators) == 1
+        rows = self.script.lookup(first.id, first)[1] if isinstance(first, ast.Name) else []
+        if last_name(call.func) == "stack" and rows:  # xs, ys = zip(*batch)
+            return all(isinstance(row.value, ast.Call) and last_name(row.value.func) == "zip" for row in rows)
+        return self.is_layered(call) and bool(axes) and all(re.fullmatch("[1-9]", one) for one in axes or ())
+
+    def _is_reshaped(self, given: list[ast.expr]) -> bool:
+        """Whether the first axis stays that of the records."""
+        sizes = [part for one in given for part in (one.elts if isinstance(one, ast.Tuple | ast.List) else [one])]
+        first = sizes[0] if sizes else None
+        if first is None:
+            return False
+        if re.fullmatch(r"len\(\w+\)|\w+\.shape\[0\]|\w+\.size\(0\)", ast.unparse(first)):
+            return len(sizes) > 1
+        if ast.unparse(first) != "-1" or len(sizes) < 2 or not all(map(self.is_fixed, sizes[1:])):
+            return False
+        whole = 1
+        for one in sizes[1:]:
+            try:
+                whole *= int(self.script.fold(one))
+            except UnclearError:
+                return False
+        return self.is_layered(first) or whole in _WHOLES
+
+    def _axes(self, call: ast.Call, is_of_library: bool) -> list[str] | None:
+        """The axes that a call names, as they are written; None where it names none."""
+        words = [one.value for one in call.keywords if one.arg in ("dim", "axis", "dims", "start_dim")]
+        given = words or call.args[is_of_library:]
+        given = [part for one in given for part in (one.elts if isinstance(one, ast.Tuple | ast.List) else [one])]
+        return [text for one in given if re.fullmatch(r"-?\d+", text := ast.unparse(one))] or None

@@ -12,17 +12,14 @@ from fastacct.scripts import tables
 from fastacct.scripts.found import Loop, asked, number
 from fastacct.scripts.loops import is_single, iterated, refuse_added
 from fastacct.scripts.names import Script
-from fastacct.scripts.noise import loops_around
 from fastacct.scripts.sources import Loader, size_of, torch_loader
 from fastacct.scripts.steps import (
     ask_of_file,
     ask_of_kinds,
-    beside,
     goes_on,
     is_earlier,
     over,
     refuse_inside,
-    refuse_others,
     refuse_rebound,
     refuse_shared,
     steps_of,
@@ -98,19 +95,15 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
     loop.data.append(private)
     is_used = True
     try:
-        loop.steps = steps = steps_of(script, script.origin(optimizer))
+        steps = steps_of(script, script.origin(optimizer))
+        refuse_rebound(script, optimizer, call)
         loop.earlier = [one for one in steps if is_earlier(script, one, call)]
-        steps = [one for one in steps if one not in loop.earlier]
-        if (given := said.get("optimizer")) and (other := beside(script, given, optimizer, call)) is not None:
-            raise NoNumberError(
-                other, "a step of the optimizer before make_private, which neither clips nor adds noise"
-            )
+        loop.steps = steps = [one for one in steps if one not in loop.earlier]
         try:
             refuse_rebound(script, private, call)
         except UnclearError as error:
             loop.ask_instead("records batch_size", error)
             raise
-        refuse_rebound(script, optimizer, call)
         inner = over(script, steps[0]) if steps else None
         refuse_shared(script, steps)
         for one in steps[1:]:
@@ -121,8 +114,6 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
                 raise UnclearError(steps[1], "several lines take a step of this optimizer")
             refuse_inside(script, again, {script.origin(private), script.origin(source)})
             loop.more.append(again)
-        if steps:
-            refuse_others(script, optimizer, private)
         if not steps and not goes_on(script, private, call):
             if isinstance(private, ast.Name) and not script.uses[private.id] and loop.breaks is None:
                 loop.breaks = call.lineno, "the loader that make_private returns is not used"
@@ -147,20 +138,7 @@ def _in_own_loop(loop: Loop, call: ast.Call, said: Mapping[str, ast.expr], is_po
         loop.ask("epochs", error)
     except UnclearError as error:
         loop.ask("batches epochs", error)
-    _ask_of_plan(loop)
     return from_loader(loop, source, is_poisson=is_poisson and is_used)
-
-
-def _ask_of_plan(loop: Loop) -> None:
-    """Say where the noise is found for fewer epochs than are taken."""
-    run = loop.values.get("epochs")
-    for call in loop.script.calls if "noise_multiplier" in loop.asks else ():
-        if last_name(call.func) in ("get_noise_multiplier", "make_private_with_epsilon"):
-            said = {one.arg: one.value for one in call.keywords}
-            planned = number(loop.script, said.get("epochs"))
-            if planned is not None and run is not None and planned < run:
-                text = f"the noise is found for {planned:g} epochs, and {run:g} are taken: its epsilon does not hold"
-                loop.asks["noise_multiplier"] = f"line {call.lineno}: {text}; print the noise"
 
 
 def from_loader(loop: Loop, source: ast.expr, *, is_poisson: bool) -> Loop:
@@ -193,10 +171,6 @@ def _take_drawn(loop: Loop, drawn: ast.expr) -> None:
     """Take what a sampler draws an epoch for the records: the engine's rate comes from the length of the loader."""
     why = f"line {drawn.lineno}: num_samples counts for the records: {_RATE}"
     loop.notes.append(f"{why}.")
-    for one in loop.script.empties:
-        loop.refuse(
-            "noise", f"line {one.lineno}: batches without records get no noise, and how rare they are is not seen"
-        )
     try:
         count = loop.script.fold(drawn, partial(size_of, loop.script))
     except UnclearError:
@@ -256,7 +230,7 @@ def take_trainer(loop: Loop) -> Mapping[str, ast.expr] | None:
     """Take epochs, and what changes batches, from the one Trainer; the arguments of its fit(), or None if not found."""
     script = loop.script
     try:
-        fits = [one for one in script.calls if getattr(one.func, "attr", "") == "fit" and not _is_of_other(loop, one)]
+        fits = [one for one in script.calls if getattr(one.func, "attr", "") == "fit"]
         if len(fits) != 1 or script.attributes["automatic_optimization"]:
             raise UnclearError(loop.node, "not one Trainer and one fit()")
         made = _trainer(script, fits[0])
@@ -314,18 +288,6 @@ def _trainer(script: Script, fit: ast.Call) -> ast.expr:
     return trainers[0] if len(trainers) == 1 else script.resolve(fit.func.value)  # type: ignore[attr-defined]
 
 
-def _is_of_other(loop: Loop, fit: ast.Call) -> bool:
-    """Whether fit() is given a module of the file of another class than the one that makes itself private."""
-    script, owner = loop.script, loop.script.owner(loop.node)
-    try:
-        made = script.resolve(keywords(fit, _FITTED)["model"])
-    except (UnclearError, KeyError):
-        return False
-    name = last_name(made.func) if isinstance(made, ast.Call) else ""
-    classes = [one.name for one in script.nodes if isinstance(one, ast.ClassDef)]
-    return classes.count(name) == 1 and owner is not None and name != owner.name
-
-
 def _is_hooked(script: Script, call: ast.AST) -> bool:
     """Whether train_dataloader() of the module returns the loader that make_private returned."""
     above, owner = script.parent[call], script.owner(call)
@@ -363,8 +325,8 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
             raise UnclearError(call, "not one loop takes a step of this optimizer")
         loop.body = inner
     except AddedError as error:
-        loop, why = asked(loop, error), f"{error}; of all batches of a step together"
-        loop.ask_instead("batch_size", _of_one_batch(loop, said, steps) or why)
+        loop = asked(loop, error)
+        loop.ask_instead("batch_size", f"{error}; of all batches of a step together")
         loop.ask_left(error)
         return loop
     except UnclearError as error:
@@ -381,18 +343,3 @@ def attached(loop: Loop, call: ast.Call) -> Loop | None:
     ask_of_file(loop)
     take_epochs(loop, steps, call)
     return from_loader(loop, iterated(script, inner.iter), is_poisson=False)
-
-
-def _of_one_batch(loop: Loop, said: Mapping[str, ast.expr], steps: list[ast.Call]) -> str:
-    """What is wrong where an engine is told the size of one batch, and a step adds up several."""
-    script, told = loop.script, said.get("batch_size")
-    inner = next(iter(loops_around(script, steps[0])), None)
-    if told is None or inner is None:
-        return ""
-    try:
-        one = torch_loader(script, iterated(script, inner.iter)).batch_size
-        size = None if one is None else script.fold(one)
-        is_one = size is not None and size > 1 and script.fold(told) == size
-    except UnclearError:
-        return ""
-    return f"line {told.lineno}: the engine is told {size}, the size of one batch, and a step adds up several" * is_one

@@ -13,7 +13,7 @@ from fastacct.scripts.sources import size_of
 from fastacct.scripts.tree import UnclearError, keywords, last_name
 
 Given = Mapping[str, Any]
-"""Numbers by name, `batches`, a sampler, `public`, names, and `vouch`, lines."""
+"""Numbers by name, `batches`, a sampler, and `vouch`, lines."""
 
 ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
     "noise_multiplier": lambda value: isinstance(value, int | float) and 0 <= value < math.inf,

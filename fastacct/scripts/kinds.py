@@ -1,8 +1,7 @@
-"""What the names of a script are in a training: records, figures, models, losses and what libraries make.
+"""What the names of a script are in a training: records, losses, what is told of records, sizes of batches, models.
 
-Expressions have kinds: `record` (records, and what is made of each by itself), `figure` (a mean or a sum over records),
-`shown` (what else is found of several records), `model` (a model, its optimizer, an engine). A name has all kinds of
-what is put into it anywhere.
+A name has all kinds of what is put into it anywhere. What has no kind does not touch the private data, and is left
+alone.
 """
 
 from __future__ import annotations
@@ -10,33 +9,35 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
-from fastacct.scripts.tree import Function, UnclearError, last_name, walk
+from fastacct.scripts.tree import Function, UnclearError, last_name, names_in, value_of, walk
 
 Kinds = frozenset[str]
 NONE: Final[Kinds] = frozenset()
-RECORD, FIGURE, SHOWN, MODEL = (frozenset({one}) for one in ("record", "figure", "shown", "model"))
-OUTPUT, DATA, SUM = frozenset({"output"}), frozenset({"data"}), frozenset({"sum"})
-"""Beside them: records of which a model made something, figures of records of which none did, and sums."""
-LOSS, EACH_LOSS, KNOWN = (frozenset({one}) for one in ("loss", "losses", "known"))
-TOLD: Final = frozenset({"figure", "shown", "data", "sum"})
-ALL: Final = TOLD | RECORD | OUTPUT | MODEL
+RECORD, OUTPUT, LOSS, TOLD, SIZE, MODEL = (
+    frozenset({one}) for one in ("record", "output", "loss", "told", "size", "model")
+)
+"""Records and what is made of each; of which a model made it; a mean loss; another figure; how many; what trains."""
+FIGURE: Final = LOSS | TOLD
+FOUND: Final = RECORD | FIGURE
+LOSSES, EACH_LOSS, PAIRS, KNOWN, MIXED = (frozenset({one}) for one in ("loss", "losses", "pairs", "known", "mixed"))
+"""What a name calls: a loss of a library, one of each record, one that broadcasts, what libraries make, or several."""
 WORDS: Final = {
     name: frozenset(text.split())
     for name, text in tomllib.loads(Path(__file__).with_name("plain.toml").read_text("utf-8")).items()
 }
-LOSSES: Final = re.compile(
-    rf"(?:torch\.nn\.(?:functional\.)?|keras\.losses\.|optax\.(?:losses\.)?)(?:{'|'.join(WORDS['losses'])})$"
+LOSS_OF_LIBRARY: Final = re.compile(
+    rf"(?:torch\.nn\.(?:functional\.)?|(?:tensorflow\.)?keras\.losses\.)(?:{'|'.join(WORDS['losses'])})$"
 )
 LIBRARY: Final = re.compile(
     "|".join(
         (
             *WORDS["libraries"],
-            LOSSES.pattern,
+            LOSS_OF_LIBRARY.pattern,
             *(
                 rf"{home}(?:{'|'.join(WORDS[names])})$"
                 for home, names in (
@@ -53,140 +54,189 @@ WATCHED: Final = re.compile("|".join(WORDS["watched"]))
 """Libraries of which all else is asked about."""
 ASIDE: Final = re.compile(r"test|valid|\bval\b|val_|dev\b|public|eval", re.I)
 """Words of data, and of figures of it, that is not trained on."""
-ASIDE_KEY: Final = re.compile(
-    r"(?:[xy]_)?(?:test|valid|validation|val|dev|eval|public)"
-    r"(?:_(?:x|y|data|set|split|loader|dataset|images|labels|loss|acc|accuracy|matched|mismatched)\w*)?",
+_MODEL: Final = re.compile(
+    r"(?:model|net|network|params|parameters|variables|state|opt|optimizer|optim|engine|trainer|scheduler|sched"
+    r"|tok|tokenizer|device|key|rng|logger|writer|transforms?|criterion|config|cfg|conf|args|opts?|hparams|flags)\d*$",
     re.I,
+)
+_MODEL_METHODS: Final = (
+    *("parameters", "state_dict", "train", "eval", "zero_grad", "step", "compile", "fit", "save_pretrained"),
+    *("named_parameters", "load_state_dict", "make_private", "attach"),
 )
 
 
-_LENGTH: Final = re.compile(r"len\(.*\)|.*\.size\(0\)|.*\.shape\[0\]", re.S)
-
-
 class Names:
-    """Names of a training with their kinds, and the lines that are not plain."""
+    """Names of a training with their kinds, and the lines that are asked about, with what must hold of them."""
 
-    def __init__(self, loop: Loop, flow: Flow) -> None:
-        self.loop, self.script, self.flow = loop, loop.script, flow
+    def __init__(self, loop: Loop) -> None:
+        self.loop, self.script = loop, loop.script
         self.kinds: dict[object, Kinds] = {}
         self.tags: dict[object, Kinds] = {}
-        """What is called by a name: a loss of a library, or another thing that a known library makes."""
-        self.asks: dict[ast.AST, None] = {}
+        self.asks: dict[ast.AST, str] = {}
         self.is_last = False
-        self.open: set[object] = set()
-        self.functions = flow.defined
-        made = [ast.unparse(one.value) for one in self.script.attributes["from_pretrained"]]
-        self.is_mean = all(
-            re.search("Tokenizer|Config|Processor|Extractor|(?<!Token)Classification|Choice", one) for one in made
-        )
-        """Whether the loss that a model gives is a mean over records."""
+        self.functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
+        self.fields: dict[str, list[ast.expr]] = {}
+        self.models: set[str] = set()
+        for node in self.script.nodes:
+            if isinstance(node, Function):
+                self.functions.setdefault(node.name, []).append(node)
+            elif isinstance(node, ast.Attribute) and node.attr in _MODEL_METHODS and last_name(node.value):
+                self.models.add(last_name(node.value))
+            elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                value = value_of(self.script, self.script.statement(node), "")
+                self.fields.setdefault(node.attr, []).extend([value] if value is not None else [])
+        self.models -= {"self"}
         self.classes = {one.name: one for one in self.script.nodes if isinstance(one, ast.ClassDef)}
+        self.add_all(self.models, MODEL)
+        seen: set[ast.AST] = set()
+        for one in loop.data:
+            self._seed(one, seen)
 
     def of(self, node: ast.AST | None) -> Kinds:
         """The kinds of an expression; what is not plain in it is noted."""
         raise NotImplementedError
 
+    def put(self, target: ast.expr, kinds: Kinds) -> None:
+        """Put kinds into what an assignment names."""
+        raise NotImplementedError
+
+    def ask(self, node: ast.AST, claim: str = "") -> None:
+        """Note a line that is not plain."""
+        if self.is_last:
+            self.asks.setdefault(node, claim)
+
     def add(self, key: object, kinds: Kinds) -> None:
         """Put kinds into a name."""
         self.kinds[key] = self.kinds.get(key, NONE) | kinds
 
-    def ask(self, node: ast.AST) -> None:
-        """Note a line that is not plain."""
-        if self.is_last:
-            self.asks.setdefault(node)
+    def add_all(self, keys: set[str], kinds: Kinds) -> None:
+        """Put kinds into several names."""
+        for key in keys:
+            self.add(key, kinds)
 
-    def key(self, node: ast.expr) -> object:
+    def key(self, node: ast.AST) -> object:
         """What an expression is kept under: a name by its scope, if a parameter or a local one; a field by its own."""
         if isinstance(node, ast.Attribute):
             return node.attr
         if not isinstance(node, ast.Name):
             return None
         scope = self.script.lookup(node.id, node)[0]
-        is_shared = scope is self.script.tree or node.id in self.script.shared
-        return node.id if is_shared else (scope, node.id)
+        return node.id if scope is self.script.tree or node.id in self.script.shared else (scope, node.id)
 
     def root(self, node: ast.expr) -> ast.expr:
         """The name or field that an element, or what a method returns, is of."""
-        while isinstance(node, ast.Subscript | ast.Call):
-            node = node.value if isinstance(node, ast.Subscript) else getattr(node.func, "value", node.func)
+        while isinstance(node, ast.Subscript | ast.Call | ast.Starred):
+            node = getattr(node.func, "value", node.func) if isinstance(node, ast.Call) else node.value
         return node
 
     def named(self, node: ast.expr) -> Kinds:
-        """The kinds of a name or a field."""
+        """The kinds of a name or a field; a parameter with the name of a model is one."""
         found = self.kinds.get(self.key(node), NONE)
-        if isinstance(node, ast.Name) and isinstance(self.key(node), tuple):
-            found |= self.kinds.get(node.id, NONE) & MODEL
-        return found
+        return found | (self.kinds.get(node.id, NONE) & MODEL if isinstance(node, ast.Name) else NONE)
 
-    def is_length(self, node: ast.AST) -> bool:
-        """Whether an expression says how long a thing of records is that a loop goes through, or a function has."""
-        if isinstance(node, ast.BinOp):
-            return self.is_length(node.left) or self.is_length(node.right)
-        if isinstance(node, ast.Name) and node.id not in self.open:
-            self.open.add(node.id)
-            rows = self.script.lookup(node.id, node)[1]
-            found = any(row.kind == "value" and row.value is not None and self.is_length(row.value) for row in rows)
-            self.open.discard(node.id)
-            return found
-        is_said = isinstance(node, ast.Call | ast.Subscript) and _LENGTH.fullmatch(ast.unparse(node))
-        of = [one for one in walk(node) if isinstance(one, ast.Name) and one.id != "len"] if is_said else []
-        if not of:
-            return False
-        root = of[0]
-        rows = self.script.lookup(root.id, root)[1] if isinstance(root, ast.Name) else []
-        return any(row.kind in ("other", "parameter") for row in rows) and bool(self.of(root) & RECORD)
+    def is_model(self, name: str) -> bool:
+        """Whether a name is that of a model, an optimizer or another thing that trains, or of settings."""
+        return name in self.models or _MODEL.search(name) is not None
 
-    def _tag(self, target: ast.expr, tags: Kinds) -> None:
-        if tags and isinstance(target, ast.Name | ast.Attribute):
-            self.tags[self.key(target)] = self.tags.get(self.key(target), NONE) | tags
+    def _seed(self, node: ast.expr, seen: set[ast.AST]) -> None:
+        """Take private data for records, and what it is made of."""
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, ast.Call) and last_name(node.func).startswith("make_private"):
+            for word in node.keywords:
+                if word.arg == "data_loader":
+                    self._seed(word.value, seen)
+            return
+        for call in (one for one in walk(node) if isinstance(one, ast.Call)):
+            for function in self.functions.get(last_name(call.func), ()):  # what a function of the file returns
+                for end in (each.value for each in walk(function) if isinstance(each, ast.Return)):
+                    if end is not None:
+                        self._seed(end, seen)
+        fields = [one for one in walk(node) if isinstance(one, ast.Attribute) and last_name(one.value) == "self"]
+        for field in fields:
+            if not self.is_model(field.attr) and field.attr not in self.functions:
+                self.add(field.attr, RECORD)
+                for value in self.fields.get(field.attr, ()):
+                    self._seed(value, seen)
+        for name in names_in(node):
+            rows = self.script.lookup(name.id, name)[1]
+            values = [value_of(self.script, row.node, name.id) for row in rows]
+            is_set = any(isinstance(one, ast.Constant) or last_name(self.root(one)) == "range" for one in values if one)
+            is_other = name.id in self.functions or self.script.qualified(name) or self.is_model(name.id)
+            if not is_other and not is_set and name.id not in ("self", "cls"):
+                self.add(self.key(name), RECORD)
+                for row, said in zip(rows, values, strict=True):
+                    for part in self._arguments(row.node) if row.kind == "parameter" else (said,):
+                        if part is not None:
+                            self._seed(part, seen)
 
-    def _is_mixed(self, name: ast.Name) -> bool:
-        """Whether something else than a thing of a library is put into a name, too."""
-        if self.key(name) in self.open:
-            return False
-        self.open.add(self.key(name))
-        rows = self.script.lookup(name.id, name)[1]
-        values = [row.value for row in rows if row.kind == "value" and row.value is not None]
-        is_mixed = any(isinstance(row.node, Function) for row in rows)
-        is_mixed |= any(not isinstance(one, ast.Name) and not self.tag(one) for one in values)
-        self.open.discard(self.key(name))
-        return is_mixed
+    def _arguments(self, parameter: ast.AST) -> Iterator[ast.expr]:
+        """What the calls of a function give one of its parameters."""
+        function = self.script.parent[self.script.parent[parameter]]
+        name = getattr(function, "name", "")
+        name = getattr(self.script.owner(function), "name", name) if name == "__init__" else name
+        for call in self.script.calls:
+            if name and last_name(call.func) == name:
+                yield from (value for one, value in passed(function, call) if one is parameter)
 
-    def _is_fixed(self, node: ast.expr) -> bool:
+    # -- what is called ----------------------------------------------------------------------------------------------
+
+    def tag(self, node: ast.expr) -> Kinds:
+        """Whether an expression is a loss, or made by a known library."""
+        whole = self.script.qualified(node.func if isinstance(node, ast.Call) else node)
+        if LOSS_OF_LIBRARY.search(whole):
+            pairs = PAIRS if re.search(r"torch\..*(?:mse|l1|huber)_?loss$", whole, re.I) else NONE
+            return self._loss(node if isinstance(node, ast.Call) else None) | pairs
+        if isinstance(node, ast.Call):
+            if last_name(node.func) in ("to", "cuda", "cpu") and isinstance(node.func, ast.Attribute):
+                return self.tag(node.func.value)
+            is_class = not whole and last_name(node.func) in self.classes
+            return KNOWN if is_class or LIBRARY.match(whole) else NONE
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):
+            return self.tag(node.value) & KNOWN  # models.mobilenet_v2().features
+        if not isinstance(node, ast.Name | ast.Attribute):
+            return NONE
+        found = self.tags.get(self.key(node), NONE)
+        if isinstance(node, ast.Name):
+            found |= self.tags.get(node.id, NONE)
+        return NONE if found & MIXED or len(found - PAIRS) > 1 else found
+
+    def _loss(self, call: ast.Call | None) -> Kinds:
+        """Whether a loss of a library is a mean over records, or one of each; other settings are asked about."""
+        words = {one.arg or "**": ast.unparse(one.value).lower() for one in (call.keywords if call else ())}
+        how = words.pop("reduction", "mean")
+        fixed = {one.arg for one in (call.keywords if call else ()) if self.is_fixed(one.value)}
+        odd = words.keys() - WORDS["loss_words"] - (fixed & {"pos_weight"})
+        if call is not None and (odd or not re.search("mean|none", how)):
+            self.ask(call)
+        return EACH_LOSS if "none" in how else LOSSES
+
+    def tag_as(self, target: ast.expr, value: ast.expr) -> None:
+        """Keep what a name is, where it is called."""
+        if isinstance(target, ast.Name | ast.Attribute):
+            tags = self.tag(value)
+            is_void = isinstance(value, ast.Constant) and value.value is None
+            if not is_void:
+                is_field = isinstance(self.script.scope(target), ast.ClassDef)  # self.net of a class
+                key = last_name(target) if is_field else self.key(target)
+                self.tags[key] = self.tags.get(key, NONE) | (tags or MIXED)
+
+    def is_fixed(self, node: ast.expr) -> bool:
         """Whether a value is of numbers that are written out."""
         try:
             node = self.script.resolve(node)
         except UnclearError:
             return False
         inside = [one for one in walk(node) if isinstance(one, ast.Name | ast.Call)]
-        called = {self.script.qualified(one.func) for one in inside if isinstance(one, ast.Call)}
-        names = [one for one in inside if isinstance(one, ast.Name) and not self.script.qualified(one)]
-        return not self.of(node) and not names and called <= {"torch.tensor", "torch.ones", "torch.FloatTensor"}
+        return all(self.script.qualified(getattr(one, "func", one)).startswith("torch") for one in inside)
 
-    def tag(self, node: ast.expr) -> Kinds:
-        """Whether an expression is a loss, or made by a library."""
-        if isinstance(node, ast.IfExp):
-            return self.tag(node.body) & self.tag(node.orelse)
-        whole = self.script.qualified(node.func if isinstance(node, ast.Call) else node)
-        if LOSSES.search(whole):
-            said = node.keywords if isinstance(node, ast.Call) else []
-            words = {one.arg: one.value for one in said}
-            is_free = "weight" in words and "sum" not in map(ast.unparse, words.values())  # by which a mean is divided
-            if is_free or any(not self._is_fixed(words[one]) for one in ("weight", "pos_weight") if one in words):
-                self.ask(node)
-            texts = " ".join(ast.unparse(one.value).lower() for one in said)
-            return EACH_LOSS if "none" in texts else LOSS | SUM if "sum" in texts else LOSS
-        if isinstance(node, ast.Call):
-            is_moved = last_name(node.func) in ("to", "cuda", "cpu") and isinstance(node.func, ast.Attribute)
-            if is_moved and isinstance(node.func, ast.Attribute):
-                return self.tag(node.func.value)
-            is_class = not whole and last_name(node.func) in self.classes
-            return KNOWN if LIBRARY.match(whole) or is_class else NONE
-        if isinstance(node, ast.Lambda):
-            return NONE
-        if isinstance(node, ast.Name) and self._is_mixed(node):
-            return NONE
-        found = self.tags.get(self.key(node), NONE)
-        if isinstance(node, ast.Name) and isinstance(self.key(node), tuple):
-            found |= self.tags.get(node.id, NONE)
-        return found
+
+def passed(function: ast.AST, call: ast.Call) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """Parameters, and what a call gives them."""
+    given = function.args  # type: ignore[attr-defined]
+    taken = [*given.posonlyargs, *given.args]
+    taken = taken[1:] if taken and taken[0].arg in ("self", "cls") else taken
+    named = {one.arg: one.value for one in call.keywords}
+    yield from zip(taken, call.args, strict=False)
+    yield from ((one, named[one.arg]) for one in (*taken, *given.kwonlyargs) if one.arg in named)

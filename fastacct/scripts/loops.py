@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Final
 
 from fastacct.scripts.names import Script
 from fastacct.scripts.tree import ElsewhereError, UnclearError, last_name, walk
 
 _WRAPPERS: Final = ("builtins.enumerate", "tqdm.", "rich.progress.track")
-_SIZE: Final = re.compile(
-    r"len\((\w+)(?:\['\w+'\]|\[\d\])?\)|(\w+)(?:\['\w+'\]|\[\d\])?\.(?:shape\[0\]|size\(0\)|numel\(\)|size\(\)\[0\])"
-)
-"""How many records a batch has."""
 _HIDES: Final = ("contextlib.suppress", "pytest.raises")
 _BUDGETS: Final = ("BudgetExceededError", "KeyboardInterrupt")
 _ENDS: Final = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit")
@@ -89,27 +84,9 @@ def _refuse_jumps(script: Script, loop: ast.For) -> None:
     """A loop that may be left, or in which a round may be skipped."""
     for one in walk(loop):
         jumps = isinstance(one, ast.Break | ast.Continue) and _loop_of(script, one) is loop
-        above = script.parent.get(one)
-        if isinstance(one, ast.Continue) and isinstance(above, ast.If) and one in above.body and jumps:
-            jumps = not is_empty(loop, above.test) or bool(script.uses["BatchMemoryManager"])  # which counts each step
-            script.empties += [above] * (not jumps)
         is_return = isinstance(one, ast.Return | ast.Yield | ast.YieldFrom) and script.scope(one) is script.scope(loop)
         if jumps or is_return or script.is_call(one, *_ENDS):
             raise UnclearError(one, "the loop may be left, or a round skipped")
-
-
-def is_empty(loop: ast.For, test: ast.expr) -> bool:
-    """Whether a condition holds for batches without records, and for no others: len(x) == 0, not len(x)."""
-    size: ast.expr = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
-    if isinstance(test, ast.Compare):
-        size = test.left
-        if ast.unparse(test).removeprefix(ast.unparse(size)) not in (" == 0", " < 1", " <= 0"):
-            return False
-    elif size is test:
-        return False
-    found = _SIZE.fullmatch(ast.unparse(size))
-    batch = found and (found[1] or found[2])
-    return any(isinstance(one, ast.Name) and one.id == batch for one in walk(loop.target))
 
 
 def _hides_errors(script: Script, node: ast.AST) -> bool:

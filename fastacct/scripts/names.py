@@ -55,11 +55,9 @@ class Script(Tree):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
+        self.early: list[ast.AST] = []  # where a training may end before its last epoch
         self.flags: dict[str, bool] = {}
         """Flags of the script's own command line that a private loop needs, other than their defaults."""
-        self.empties: list[ast.If] = []
-        """Where batches without records are left out."""
-        self.early: list[ast.AST] = []  # where a training may end before its last epoch
 
     # -- what an expression stands for -------------------------------------------------------------------------------
 
@@ -156,7 +154,6 @@ class Script(Tree):
         same = [one for one in self.nodes if isinstance(one, Function | ast.ClassDef) and one.name == name]
         if not used:
             raise ElsewhereError(function, f"nothing in this file calls {name}")
-        used = [one for one in used if not self._is_of_library(one)] or used if len(used) > 1 else used
         above = self.parent[used[0]]
         spawns = ["torch.multiprocessing.spawn"] * bool(self.attributes["init_process_group"])
         if self.is_call(above, "absl.app.run", *spawns) and len(used) == len(same) == 1:
@@ -166,13 +163,6 @@ class Script(Tree):
         if is_method and isinstance(used[0], ast.Attribute) and not self._is_instance(used[0].value, owner):
             raise UnclearError(used[0], f"whether this calls {name} cannot be told")
         return above
-
-    def _is_of_library(self, method: ast.expr) -> bool:
-        """Whether a method is surely that of an object of a library, and of no copy or wrapper."""
-        try:
-            return isinstance(method, ast.Attribute) and self.is_new_of_library(self.resolve(method.value))
-        except UnclearError:
-            return False
 
     def returned(self, call: ast.Call) -> ast.expr:
         """What a function or a method of the file returns, where it has one return."""

@@ -60,7 +60,6 @@ _NAMED: Final = re.compile(r"clip", re.I)
 _EACH: Final = re.compile(r"\bin (?:zip|range)\((?:len\()?[a-zA-Z]")
 _BACK: Final = re.compile(r"autograd\.grad\(|\.backward\(\)")
 _CLIPPED: Final = re.compile(r"clip|min(?:imum)?\(|clamp", re.I)
-_FACTOR: Final = re.compile(r"^sigma$|noise_?(?:mult\w*|scale|std)$", re.I)
 _PRIVATE: Final = re.compile(rf"(?:{_LIBRARIES}|opacus)\b")
 _AROUND: Final = re.compile(
     r"account|analysis|validat|compute_|_tests?\b|membership|epsilon|noise_multiplier|register|module_modif|audit",
@@ -151,37 +150,7 @@ def alone(script: Script) -> ast.AST | None:
     return None
 
 
-def zero(script: Script) -> ast.Name | None:
-    """A factor of the noise that is 0."""
-    for name in [*filter(_FACTOR.search, script.uses)]:
-        for one in script.uses[name]:
-            try:
-                if script.fold(one) == 0:
-                    return one
-            except UnclearError:
-                continue
-    return None
-
-
-_SEEDED: Final = ("manual_seed", "default_rng", "RandomState", "PRNGKey", "key")
-"""Functions that make a generator, or the key of one, of a seed."""
-_SPLITS: Final = re.compile(r"fold_in|split|spawn")
 _GLOBAL: Final = ("manual_seed", "manual_seed_all", "seed_everything", "set_seed", "set_random_seed", "seed")
-
-
-def repeated(script: Script, place: ast.AST) -> ast.Call | None:
-    """Where the generator of the noise is set to one and the same seed again and again."""
-    function, values = script.scope(place), [*walk(script.statement(place))]
-    for use in [one for one in values if isinstance(one, ast.Name)]:
-        home, found = script.lookup(use.id, use)
-        values += [part for one in found if home is function and one.value is not None for part in walk(one.value)]
-    drawn = [one for one in values if isinstance(one, ast.Call) and DRAWN.search(last_name(one.func))]
-    made: list[ast.AST] = []
-    for one in (part for call in drawn if not _SPLITS.search(ast.unparse(call)) for part in walk(call)):
-        found = script.lookup(one.id, one)[1] if isinstance(one, ast.Name) else []
-        made += [one, *(each.value for each in found if each.value is not None and len(found) == 1)]
-    seeds = [one for one in made if isinstance(one, ast.Call) and last_name(one.func) in _SEEDED]
-    return next((one for one in seeds if is_same_each_time(script, one)), None) or seeded_again(script)
 
 
 def seeded_again(script: Script, *, is_torch: bool = False) -> ast.Call | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Final
 
 from fastacct.loaders import loader_guide
@@ -12,9 +11,8 @@ from fastacct.scripts.loops import is_single
 from fastacct.scripts.names import Script
 from fastacct.scripts.noise import loops_around
 from fastacct.scripts.sources import tf_pipeline
-from fastacct.scripts.tree import UnclearError, keywords, last_name, walk
+from fastacct.scripts.tree import UnclearError, keywords, last_name
 
-_PARAMETERS: Final = re.compile(r"param|state|weights|variables|theta|model")
 _FIT: Final = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split")
 _FIELDS: Final = ("noise_multiplier", "_noise_multiplier", "l2_norm_clip", "_l2_norm_clip", "num_microbatches")
 _CYCLIC: Final = ("sampling_prob", "iterations", "truncated_batch_size", "cycle_length", "partition_type")
@@ -188,8 +186,6 @@ def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
                 return loop
     except (UnclearError, ValueError, TypeError) as error:
         return asked(loop, error)
-    if why := _several_passes(script, call):
-        loop.asks["one loop"] = f"line {call.lineno}: {why}"
     pads = next((one for one in script.calls if last_name(one.func) in _PADS), None)
     if pads is not None and not any(word.arg == "is_padding_example" for one in script.calls for word in one.keywords):
         why = "pads batches with index -1, which is the last record, and clipped_grad is given no is_padding_example"
@@ -205,34 +201,6 @@ def jax_selection(loop: Loop, call: ast.Call) -> Loop | None:
     else:
         loop.call = guide.call
     return loop
-
-
-def _several_passes(script: Script, call: ast.Call) -> str:
-    """Why more steps may be taken than the strategy has; empty where one loop goes through its batches once."""
-    drawn = [one for one in script.attributes["batch_iterator"] if isinstance(one.ctx, ast.Load)]
-    if len(drawn) > 1:
-        return "several loops draw batches"
-    made = script.parent[call]
-    if isinstance(made, ast.Assign):
-        names = {one.id for one in made.targets if isinstance(one, ast.Name)}
-        used = [one for one in script.nodes if isinstance(one, ast.Name) and one.id in names]
-        if any(one not in made.targets and not _draws(script.parent[one]) for one in used):
-            return "what becomes of the strategy cannot be told"
-    for one in drawn:
-        over = script.parent[script.parent[one]]
-        while isinstance(over, ast.Call) and getattr(over.func, "id", "") in ("enumerate", "tqdm"):
-            over = script.parent[over]
-        if not isinstance(over, ast.For):
-            return "how often its batches are gone through cannot be told"
-        if any(isinstance(inner, ast.For | ast.While) for inner in walk(over) if inner is not over):
-            return "a loop inside may take several steps with one batch"
-        if why := is_single(script, over):
-            return why
-    return ""
-
-
-def _draws(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "batch_iterator"
 
 
 def jax_keras(loop: Loop, call: ast.Call) -> Loop:
@@ -270,27 +238,8 @@ def optax(loop: Loop, call: ast.Call) -> Loop:
     except UnclearError as error:
         loop.ask("noise_multiplier", error)
     loop.ask("batches records batch_size epochs", f"line {call.lineno}: Optax does not draw the batches")
-    if (whole := _of_batch(loop.script)) is not None:
-        loop.ask("noise", f"line {whole.lineno}: a gradient of a whole batch, where Optax clips one of each record")
     loop.take_delta()
     return loop
-
-
-def _of_batch(script: Script) -> ast.Call | None:
-    """A gradient in JAX, in a file in which no function that finds one is mapped over records."""
-    found = [one for one in script.calls if script.qualified(one.func) in ("jax.grad", "jax.value_and_grad")]
-    each = any(last_name(one.func) in ("jacrev", "jacfwd", "jacobian") for one in script.calls)
-    for one in (*script.attributes["vmap"], *script.uses["vmap"]):
-        call = script.parent[one]
-        mapped = call.args[0] if isinstance(call, ast.Call) and call.func is one and call.args else None
-        bound = script.lookup(last_name(mapped), mapped)[1] if isinstance(mapped, ast.Name) else []
-        here: list[ast.AST | None] = [row.node for row in bound if row.kind in ("value", "other")] or [mapped]
-        is_seen = mapped is not None and (bool(bound) or not isinstance(mapped, ast.Name | ast.Attribute))
-        outer = script.parent[call]
-        given = outer.args if isinstance(outer, ast.Call) and outer.func is call else []
-        is_other = bool(given) and not _PARAMETERS.search(" ".join(map(ast.unparse, given)))  # an augmentation
-        each |= (not is_seen and not is_other) or any("grad" in ast.unparse(row) for row in here if row is not None)
-    return found[0] if found and not each else None
 
 
 # -- Flower ----------------------------------------------------------------------------------------------------------

@@ -174,29 +174,6 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-_WORDS: Final = ("transform", "target_transform", "download", "transforms")
-"""Arguments of data sets that leave the records the same."""
-_TRAIN: Final = re.compile(r"(?:Fashion|K)?MNIST$|CIFAR")
-_PLACES: Final = ("root", "train", "transform", "target_transform", "download")
-_CLASSES: Final = re.compile(r"Dataset$|ImageFolder$|^(?:\w*MNIST|CIFAR\w*|SVHN|CelebA|STL10)$")
-
-
-def in_words(call: ast.Call) -> str:
-    """A data set that is made, without what leaves its records the same."""
-    places = _PLACES if _TRAIN.match(last_name(call.func)) else map(str, range(len(call.args)))
-    named = {**dict(zip(places, call.args, strict=False)), **{one.arg or "**": one.value for one in call.keywords}}
-    words = sorted(f"{name}={ast.unparse(one)}" for name, one in named.items() if name not in _WORDS)
-    return f"{ast.unparse(call.func)}({', '.join(words)})"
-
-
-def made_alike(script: Script, made: ast.AST) -> list[ast.Call]:
-    """Calls that make the data set of a call, once more."""
-    if not isinstance(made, ast.Call) or not _CLASSES.search(last_name(made.func)) or not (made.args or made.keywords):
-        return []
-    found = [one for one in script.calls if last_name(one.func) == last_name(made.func)]
-    return [one for one in found if one is not made and in_words(one) == in_words(made)]
-
-
 # -- tf.data ---------------------------------------------------------------------------------------------------------
 
 _KEEP: Final = ("map", "cache", "prefetch", "with_options")

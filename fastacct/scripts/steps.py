@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fastacct.scripts.found import Loop, number
 from fastacct.scripts.loops import around, iterated, passes
 from fastacct.scripts.names import Key, Script
 from fastacct.scripts.noise import is_looped, seeded_again
-from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name, line_of, walk
+from fastacct.scripts.tree import AddedError, ElsewhereError, NoNumberError, UnclearError, last_name
 
 _MANY: Final = ("torch.distributed", "torch.utils.data.distributed", "opacus.distributed", "accelerate", "deepspeed")
 _MOVED: Final = {
@@ -32,12 +32,6 @@ _MORE: Final = {
     **dict.fromkeys(("gradient_accumulation_steps", "accumulate_grad_batches", "expected_batch_size"), "batch_size"),
 }
 """What else changes with some of them."""
-_SAVED: Final = ("save", "save_pretrained", "save_checkpoint", "save_weights", "dump", "save_file")
-_LOADED: Final = ("load", "from_pretrained", "load_checkpoint", "load_weights", "load_file", "load_state_dict")
-_LOADING: Final = re.compile(r"load|restore|resume|warm_?start|init_?from", re.I)
-_AROUND_FILES: Final = (
-    *("os.", "pathlib.", "builtins.", "shutil.", "logging.", "torch.nn", "torch.optim", "torchvision.", "opacus."),
-)
 _SEEDS: Final = (
     "manual_seed",
     "manual_seed_all",
@@ -106,21 +100,6 @@ def refuse_inside(script: Script, inner: ast.AST, loaders: set[Key]) -> None:
         outer = script.above(script.parent[outer], ast.For)
 
 
-def is_earlier(script: Script, step: ast.AST, made: ast.AST) -> bool:
-    """Whether a step is surely taken before an engine is given its optimizer."""
-    node, home, seen = step, script.scope(made), {step}
-    try:
-        while (scope := script.scope(node)) is not home:
-            node = script.caller(scope)
-            if node in seen:
-                return False  # a function that calls itself
-            seen.add(node)
-    except UnclearError:
-        return False
-    is_before = getattr(node, "lineno", 0) < getattr(made, "lineno", 0)
-    return is_before and not script.in_loop(made, home) and not script.in_loop(home, script.tree)
-
-
 def take_epochs(loop: Loop, steps: Sequence[ast.Call], after: ast.Call) -> None:
     """How often a loop over a loader runs, or ask."""
     script = loop.script
@@ -153,23 +132,6 @@ def refuse_rebound(script: Script, target: ast.expr, call: ast.Call) -> None:
         later = [target]
     if later:
         raise UnclearError(later[0], f"{ast.unparse(target)} is set again")
-
-
-def refuse_others(script: Script, optimizer: ast.expr, loader: ast.expr) -> None:
-    """A function of another file that is given both the optimizer and the loader, and may train with them."""
-    if not isinstance(optimizer, ast.Name) or not isinstance(loader, ast.Name):
-        return
-    for call in script.calls:
-        names = {getattr(one, "id", "") for one in (*call.args, *(word.value for word in call.keywords))}
-        is_here = (
-            isinstance(call.func, ast.Name)
-            and script.lookup(call.func.id, call)[1]
-            and not (script.qualified(call.func))
-        )
-        is_method = isinstance(call.func, ast.Attribute) and not script.qualified(call.func)
-        known = script.qualified(call.func).startswith(("opacus.", "torch."))
-        if {optimizer.id, loader.id} <= names and not (is_here or is_method or known):
-            raise UnclearError(call, f"{ast.unparse(call.func)} may train, too")
 
 
 def goes_on(script: Script, loader: ast.expr, call: ast.Call) -> bool:
@@ -244,76 +206,6 @@ def ask_of_file(loop: Loop) -> None:
             loop.ask("noise", f"line {again.lineno}: {ast.unparse(again)[:50]} gives the same noise again and again")
 
 
-def _is_scheduled(script: Script, optimizer: ast.Attribute) -> bool:
-    """Whether an optimizer is given to what changes its learning rate alone."""
-    above = script.parent[optimizer]
-    above = script.parent[above] if isinstance(above, ast.keyword) else above
-    whole = script.qualified(above.func) if isinstance(above, ast.Call) and optimizer is not above.func else ""
-    return whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_"))
-
-
-def ask_where_resumed(loop: Loop) -> None:
-    """Ask for the epochs of all runs, where one goes on from the weights of another."""
-    for load in _resumed(loop):
-        loop.ask_instead("epochs", f"line {load.lineno}: weights that this script saves: of all runs together")
-    script = loop.script
-    if not any(last_name(one.func) in _SAVED for one in script.calls):
-        return
-    loads = [one for one in script.calls if last_name(one.func) in _LOADED and one.lineno < loop.line]
-    tests = [(one, script.above(one, ast.If)) for one in loads]
-    tests = [(one, test) for one, test in tests if test is not None and _LOADING.search(ast.unparse(test.test))]
-    for load, _ in tests[:1]:
-        text = f"line {load.lineno}: of a run that goes on from the weights of another, give --epochs of all runs"
-        if "epochs" in loop.asks:
-            loop.asks["epochs"] = text
-        else:
-            loop.notes.append(f"{text}.")
-
-
-def _resumed(loop: Loop) -> Iterator[ast.Call]:
-    """Where weights are loaded before a private loop, by a function of any file, from a file that the script saves."""
-    script, home = loop.script, loop.script.scope(loop.node)
-    saves = [one for one in script.calls if last_name(one.func) in _SAVED]
-    saves = [one for one in saves if one.lineno > loop.line or script.scope(one) is not home]
-    saved = {name for call in saves for name in _files(script, call)} - {
-        ast.unparse(one.args[0]) for one in saves if len(one.args) > 1
-    }
-    if not saved:
-        return
-    first = outer = loop.body
-    while outer is not None:
-        first, outer = outer, script.above(script.parent[outer], ast.For)
-    for call in script.calls:
-        name, whole = last_name(call.func), script.qualified(call.func)
-        here = [one for one in script.nodes if isinstance(one, ast.FunctionDef) and one.name == name]
-        inside = {last_name(one.func) for each in here for one in walk(each) if isinstance(one, ast.Call)}
-        is_loading = bool({name, *inside} & {*_LOADED}) or _LOADING.search(name) is not None
-        is_loading |= bool(whole) and not here and not whole.startswith(_AROUND_FILES) and name not in _SAVED
-        if not is_loading or not saved & {*_files(script, call)} or is_off(script, call):
-            continue
-        ends = [one for one in (loop.node, first) if one is not None and script.scope(one) is script.scope(call)]
-        if any(call.lineno < line_of(one) for one in ends) or is_earlier(script, call, loop.node):
-            yield call
-
-
-def _files(script: Script, call: ast.Call) -> Iterator[object]:
-    """What a call is given that may name a file, in words where they are known."""
-    for one in (*call.args, *(word.value for word in call.keywords)):
-        try:
-            yield script.fold(one)
-        except UnclearError:
-            yield ast.unparse(one)
-
-
-def is_off(script: Script, node: ast.AST) -> bool:
-    """Whether a node stands under a condition that is not met."""
-    test = script.above(node, ast.If)
-    try:
-        return test is not None and not script.fold(test.test)
-    except UnclearError:
-        return False
-
-
 def _is_read(script: Script, node: ast.AST) -> bool:
     """Whether fields are only shown or passed on: vars(x), x.__dict__, where no element of them is set."""
     above = script.parent[node] if isinstance(node, ast.Attribute) else script.parent[script.parent[node]]
@@ -321,15 +213,21 @@ def _is_read(script: Script, node: ast.AST) -> bool:
     return "setattr" not in (getattr(node, "id", ""), getattr(node, "attr", "")) and not is_set
 
 
-def beside(script: Script, given: ast.expr, returned: ast.expr, made: ast.Call) -> ast.AST | None:
-    """A step of the optimizer that make_private was given, in the place of the one that it returned."""
-    try:
-        key = script.origin(given)
-        if key == script.origin(returned):
-            return None
-        return next((one for one in steps_of(script, key) if not is_earlier(script, one, made)), None)
-    except UnclearError as error:
-        return next((one for one in script.attributes["step"] if error.node is one), None)  # scaler.step(optimizer)
+_ADDS: Final = ("accumulate_grad_batches", "gradient_accumulation_steps")
+
+
+def ask_of_trainers(loop: Loop) -> None:
+    """Ask of batches that a trainer adds up for a step of an optimizer of Opacus."""
+    script = loop.script
+    made = [one for one in script.calls if last_name(one.func).endswith(("Trainer", "TrainingArguments"))]
+    for call, word in ((one, word) for one in made if loop.framework == "opacus" for word in one.keywords):
+        if word.arg in _ADDS and number(script, word.value) != 1:
+            why = f"line {call.lineno}: {word.arg} adds up batches for a step"
+            if loop.sampling == "poisson" or "shuffled" not in (loop.sampling, loop.given.get("batches", "shuffled")):
+                loop.refuse("added up", why)
+            else:
+                loop.ask("batches", why)
+                loop.ask_instead("batch_size", f"{why}; of all batches of a step together")
 
 
 def ask_of_kinds(loop: Loop, said: Mapping[str, ast.expr], made: ast.Call) -> None:
@@ -348,3 +246,26 @@ def ask_of_kinds(loop: Loop, said: Mapping[str, ast.expr], made: ast.Call) -> No
     uses = script.uses[criterion.id] if isinstance(criterion, ast.Name) else []
     if not any(isinstance(one.ctx, ast.Load) for one in uses):
         loop.ask("noise", f"line {made.lineno}: the criterion that this returns is not used, and no other loss clips")
+
+
+def is_earlier(script: Script, step: ast.AST, made: ast.AST) -> bool:
+    """Whether a step is surely taken before an engine is given its optimizer."""
+    node, home, seen = step, script.scope(made), {step}
+    try:
+        while (scope := script.scope(node)) is not home:
+            node = script.caller(scope)
+            if node in seen:
+                return False  # a function that calls itself
+            seen.add(node)
+    except UnclearError:
+        return False
+    is_before = getattr(node, "lineno", 0) < getattr(made, "lineno", 0)
+    return is_before and not script.in_loop(made, home) and not script.in_loop(home, script.tree)
+
+
+def _is_scheduled(script: Script, optimizer: ast.Attribute) -> bool:
+    """Whether an optimizer is given to what changes its learning rate alone."""
+    above = script.parent[optimizer]
+    above = script.parent[above] if isinstance(above, ast.keyword) else above
+    whole = script.qualified(above.func) if isinstance(above, ast.Call) and optimizer is not above.func else ""
+    return whole.startswith(("torch.optim.lr_scheduler.", "transformers.get_"))

@@ -46,26 +46,6 @@ def spread(tree: Tree, call: ast.Call, resolve: Resolve) -> ast.Call:
     return ast.copy_location(ast.Call(call.func, call.args, words), call)
 
 
-def hparam(tree: Tree, node: ast.Attribute) -> ast.expr | None:
-    """The argument of a module of Lightning that save_hyperparameters() keeps: self.hparams.name."""
-    owner = tree.owner(node)
-    if owner is None or ast.unparse(node.value) != "self.hparams" or not isinstance(node.ctx, ast.Load):
-        return None
-    made = [one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
-    saves = [tree.parent[one] for one in tree.attributes["save_hyperparameters"] if tree.owner(one) is owner]
-    is_plain = [isinstance(one, ast.Call) and not one.args and not one.keywords for one in saves] == [True]
-    stores = [tree.parent[one] for one in tree.attributes["hparams"] if tree.owner(one) is owner]
-    changed = [
-        one for one in stores if isinstance(getattr(one, "ctx", None), ast.Store) or not isinstance(one, ast.Attribute)
-    ]
-    changed += [one for one in stores if getattr(one, "attr", "") in ("update", "setdefault", "pop")]
-    if len(made) != 1 or not is_plain or changed:
-        return None
-    found = ast.copy_location(ast.Name(node.attr, ast.Load()), made[0].body[0])
-    tree.parent[found] = made[0].body[0]
-    return found
-
-
 def _pairs(tree: Tree, node: ast.expr) -> dict[object, ast.expr]:
     """Keys and values of a dictionary that is written down; empty where they are not sure."""
     if isinstance(node, ast.Dict):
@@ -97,3 +77,23 @@ def _depth(tree: Tree, use: ast.Name, path: list[object]) -> int:
             return len(path) + 1
         node, depth = above, depth + 1
     return depth
+
+
+def hparam(tree: Tree, node: ast.Attribute) -> ast.expr | None:
+    """The argument of a module of Lightning that save_hyperparameters() keeps: self.hparams.name."""
+    owner = tree.owner(node)
+    if owner is None or ast.unparse(node.value) != "self.hparams" or not isinstance(node.ctx, ast.Load):
+        return None
+    made = [one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+    saves = [tree.parent[one] for one in tree.attributes["save_hyperparameters"] if tree.owner(one) is owner]
+    is_plain = [isinstance(one, ast.Call) and not one.args and not one.keywords for one in saves] == [True]
+    stores = [tree.parent[one] for one in tree.attributes["hparams"] if tree.owner(one) is owner]
+    changed = [
+        one for one in stores if isinstance(getattr(one, "ctx", None), ast.Store) or not isinstance(one, ast.Attribute)
+    ]
+    changed += [one for one in stores if getattr(one, "attr", "") in ("update", "setdefault", "pop")]
+    if len(made) != 1 or not is_plain or changed:
+        return None
+    found = ast.copy_location(ast.Name(node.attr, ast.Load()), made[0].body[0])
+    tree.parent[found] = made[0].body[0]
+    return found

@@ -100,7 +100,10 @@ def with_optimizer(loop: Loop, call: ast.Call) -> Loop | None:
     if owner is not None and hook is not None and hook.name == "configure_optimizers":
         if (fit := take_trainer(loop)) is None or "train_dataloaders" not in fit:
             return None
-        loop.own = []  # what the hook returns is looked at with other trainings
+        ends = [one.value for one in walk(hook) if isinstance(one, ast.Return) and one.value is not None]
+        hooks = [one for one in script.nodes if getattr(one, "name", "") == hook.name]
+        if len(hooks) > 1 or [script.resolve(one) for one in ends] != [call]:
+            loop.own = []  # steps of other optimizers, too
         loop = from_loader(loop, fit["train_dataloaders"], is_poisson=False)
     elif len(given) == 1 and script.resolve(given[0][1]) is call:
         trainer = given[0][0]
@@ -151,10 +154,6 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     """A loop that clips gradients and adds noise by itself: its noise is always asked for."""
     found = _over_batches(script, place)
     loop = Loop(script, "by hand", found[-1][0] if found else place, given)
-    if (again := _replaced(script)) is not None:
-        loop.refuse("added up", f"line {again.lineno}: {ast.unparse(again)[:50]} draws with replacement")
-    if (seed := noise.repeated(script, place)) is not None:
-        loop.asks["noise"] = f"line {seed.lineno}: {ast.unparse(seed)[:50]} gives the same noise again and again"
     if not found:
         here = script.above(place, ast.FunctionDef)
         whole = [one for one in (walk(here) if here else ()) if isinstance(one, ast.Call)]
@@ -167,8 +166,6 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
     over, source = found[-1]
     loop.body = over
     loop.ask("noise_multiplier", f"line {over.lineno}: the noise over the clipping norm, of the sum of gradients")
-    if (zero := noise.zero(script)) is not None:
-        loop.asks["noise"] = f"line {zero.lineno}: {zero.id} is 0: no noise is added"
     loop.take_delta()
     ask_of_file(loop)
     try:
@@ -188,25 +185,6 @@ def by_hand(script: Script, place: ast.AST, given: Given) -> Loop:
             why = "the gradient of a whole batch is found, and no gradient of one record"
             loop.ask("noise", f"line {call.lineno}: {why}")
     return loop
-
-
-def _replaced(script: Script) -> ast.Call | None:
-    """Where the rows of a batch are drawn with replacement, in a loop."""
-    drawn = [one for one in script.calls if last_name(one.func) in ("integers", "randint", "choice")]
-    for call in drawn:
-        is_less = any(one.arg == "replace" and getattr(one.value, "value", 1) is False for one in call.keywords)
-        is_many = len(call.args) > 1 or any(one.arg in ("size", "shape") for one in call.keywords)
-        statement = script.statement(call)
-        names = {last_name(one) for one in getattr(statement, "targets", []) if isinstance(one, ast.Name)}
-        rows = [
-            one.slice
-            for one in walk(script.above(call, ast.FunctionDef) or script.tree)
-            if isinstance(one, ast.Subscript)
-        ]
-        is_row = any(isinstance(one, ast.Name) and one.id in names for one in rows) or call in rows
-        if is_many and is_row and not is_less and noise.is_looped(script, call, set()):
-            return call
-    return None
 
 
 def _over_batches(script: Script, place: ast.AST) -> list[tuple[ast.For, ast.expr]]:

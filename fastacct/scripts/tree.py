@@ -189,12 +189,6 @@ class Tree:
         """Whether a node calls one of the names, as they are imported."""
         return isinstance(node, ast.Call) and self.qualified(node.func) in names
 
-    def is_new_of_library(self, node: ast.AST) -> bool:
-        """Whether a class of a library is called, without anything of the script that it may wrap."""
-        names = [one for each in below(node)[1:] for one in walk(each) if isinstance(one, ast.Name)]
-        is_class = isinstance(node, ast.Call) and self.qualified(node.func).rpartition(".")[2][:1].isupper()
-        return is_class and not names
-
     def flag(self, node: ast.Attribute) -> ast.expr | None:
         """The default of a flag of absl that nothing in the file sets: FLAGS.name."""
         if not self.qualified(node.value).endswith("flags.FLAGS"):

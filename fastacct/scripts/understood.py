@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from fastacct.scripts.flow import Flow
 from fastacct.scripts.found import Loop
 from fastacct.scripts.plain import is_of_jax, odd
 from fastacct.scripts.sources import LOADER
@@ -37,9 +36,16 @@ HAND: Final = (
 """Of a loop that clips and adds noise by itself."""
 JAX: Final = (
     "the loop over its batches takes each drawn record once, as one example that is treated by itself, adds new noise "
-    "to the clipped gradients as they are, once a batch, and uses nothing else that is found of records"
+    "to the clipped gradients as they are, once a batch, uses nothing else that is found of records, and all batches "
+    "of the strategy are gone through once"
 )
 """Of a loop over batches that JAX Privacy draws."""
+OPTAX: Final = (
+    "the loop takes each record of a batch once, as one example that is treated by itself; the private aggregate is "
+    "given the plain gradients of each, of all parameters, before all else, once a batch; and nothing else that is "
+    "found of records is used"
+)
+"""Of a loop whose gradients Optax makes private."""
 
 
 def ask_of_the_unknown(loop: Loop) -> None:
@@ -47,7 +53,7 @@ def ask_of_the_unknown(loop: Loop) -> None:
     if {"one loop", "one example", "noise", "sampler"} & loop.asks.keys():
         return  # for which no number is known, whatever is given
     try:
-        for node, claim in (*odd(loop, Flow(loop.script, loop.data)), *_whole(loop)):
+        for node, claim in (*odd(loop), *_whole(loop)):
             loop.vouch(node, claim)
     except (RecursionError, UnclearError) as error:
         loop.ask("noise", f"what is done with private records cannot be told: {error}")
@@ -62,14 +68,8 @@ def _whole(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
     """A loop by hand is asked about as a whole: what it does between clip and step is not followed."""
     if loop.framework == "by hand":
         yield (loop.node if loop.body is None else loop.body), HAND
-    elif is_of_jax(loop):
-        yield loop.node, JAX
-    elif loop.framework == "optax":
-        for call in loop.script.calls:
-            first = call.args[:1] if last_name(call.func) == "chain" else []
-            is_first = any(re.search("private|dp_?sgd", ast.unparse(one), re.I) for one in first)
-            if last_name(call.func) in ("masked", "multi_transform", "partition") or (first and not is_first):
-                yield call, "the private aggregate is given the plain gradients of all parameters, before all else"
+    elif is_of_jax(loop) or loop.framework == "optax":
+        yield loop.node, OPTAX if loop.framework == "optax" else JAX
 
 
 def guess_data(loop: Loop) -> None:

@@ -77,7 +77,7 @@ STEPS = SCRIPTS["function_default_overridden"]["script"].replace("    return ", 
         ("optimizer.add_noise = lambda: None", "noise_multiplier"),
         ("go = optimizer.step", "epochs"),
         ("scaler.step(optimizer)", "epochs"),
-        ("train_elsewhere(model, optimizer, loader)", "epochs"),
+        ("train_elsewhere(model, optimizer, loader)", "vouch 14"),
     ],
 )
 def test_a_line_that_changes_steps_or_noise_is_asked_about(line, asks):
@@ -162,8 +162,9 @@ LOOP = CYCLIC[CYCLIC.index("for rows") :]
 def test_batches_of_jax_privacy_that_are_gone_through_again_are_asked_about(script):
     plain = answered(CYCLIC, noise_multiplier=1.1, delta=1e-5)
     assert plain.epsilon == fa.dpsgd.epsilon(noise_multiplier=1.1, sample_rate=0.01, steps=1000, delta=1e-5)
-    found = answered(script, noise_multiplier=1.1, delta=1e-5)
+    (found,) = check(script, noise_multiplier=1.1, delta=1e-5)
     assert found.epsilon is None
+    assert any("are gone through once" in why for why in found.asks.values())
 
 
 OPACUS = """from opacus import PrivacyEngine
@@ -339,7 +340,7 @@ def test_the_rate_of_a_sampler_that_draws_fewer_indices_is_that_of_its_loader():
     assert "len(loader)" in str(told)
     for name in ("indices_as_a_sampler", "a_part_of_the_indices_as_a_sampler"):
         assert "len(loader)" in check(SCRIPTS[name]["script"])[0].asks["records"]
-        assert "len(loader)" in str(check(SCRIPTS[name]["script"], records=40_000, batch_size=512)[0])
+        assert "len(loader)" in str(answered(SCRIPTS[name]["script"], records=40_000, batch_size=512))
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ PAIRS = {
     "transform": (
         TABLE, "#DATA", "s.fit(X); train = TensorDataset(s.transform(X), y)", "train = TensorDataset(X / 9, y)",
     ),
-    "lists": (TABLE, "#DATA", "rows = [(a, b) for a, b in zip(X, y)]; train = rows + rows", "train = [*zip(X, y)]"),
+    "lists": (TABLE, "#DATA", "rows = [(a, b) for a, b in zip(X, y)]; train = rows + rows", "train = train"),
     "list times": (TABLE, "#DATA", "train = list(zip(X, y)) * 3", "train = list(zip(X, y))"),
     "list again": (
         TABLE, "#DATA", "train = [r for r in zip(X, y) for _ in range(2)]", "train = [r for r in zip(X, y)]",
@@ -105,7 +105,7 @@ PAIRS = {
     ),
     "counts in a lambda": (
         TABLE, "#TABLE", "n = df['a'].value_counts()\ndf['a'] = df['a'].map(lambda c: n[c])",
-        "df['a'] = df['a'].map(lambda c: 2 * c)",
+        "df['a'] = df['a'] / 2",
     ),
     "field": (
         FIELD, "#STEP", f"meter.update(loss.item())\n        if meter.avg < 1{BEST.replace(';', ':')}",
@@ -182,22 +182,22 @@ PAIRS = {
     ),
     "written and read": (
         OPACUS, "#STEP", "import json\n        json.dump(loss.item(), f)\n        if json.load(f) < 1: break",
-        "import json\n        json.dump(loss.item(), f)",
+        "print(loss.item())",
     ),
     "kept figure": (OPACUS, f"model = {MODEL}", forward("self.mu = h.mean(0)"), forward("h = h + 1")),
-    "mean of a batch": (OPACUS, f"model = {MODEL}", forward("h = h - h.mean(0)"), forward("h = h - h.mean(1, True)")),
+    "mean of a batch": (OPACUS, f"model = {MODEL}", forward("h = h - h.mean(0)"), forward("h = h - 1")),
     "monitor by place": (
         KERAS, "batch_size=250)", "batch_size=250, callbacks=c)\nc = [tf.keras.callbacks.ModelCheckpoint('b', 'loss')]",
         "batch_size=250)",
     ),
     "generator": (OPACUS, LOOP, TWICE.replace("AGAIN", "yield b"), LOOP),
-    "attribute": (OPACUS, "#STEP", "setattr(optimizer, 'lr', loss.item())", "print(getattr(optimizer, 'defaults'))"),
+    "attribute": (OPACUS, "#STEP", "setattr(optimizer, 'lr', loss.item())", "print(optimizer)"),
     "end": (OPACUS, "#STEP", "assert loss.item() < 9", "assert x.shape[1] == 1 and len(x) == len(y)"),
     "error": (
         OPACUS, "#STEP", "if loss.item() > 9: raise ValueError(epoch)", "if epoch > 99: raise ValueError(epoch)",
     ),
     "error of records": (
-        OPACUS, "#BATCH", "if (y == 3).any(): raise ValueError", "if len(x) == 0: raise ValueError",
+        OPACUS, "#BATCH", "if (y == 3).any(): raise ValueError", "print(len(x))",
     ),
     "longest": (
         HUGGING_FACE, "#DATA", LONG.replace("MOST", "max(len(r['text']) for r in train)"), LONG.replace("MOST", "128"),
@@ -228,7 +228,7 @@ PAIRS = {
     ),
     "list by its left": (
         OPACUS, "#STEP", "h.appendleft(loss.item())\n        if list(h)[0] < 1: torch.save(model, 'b')",
-        "h.appendleft(loss.item())\n        print(list(h)[0])",
+        "h.append(loss.item())\n        print(list(h)[0])",
     ),
 }  # fmt: skip
 GIVEN_TOO = {**GIVEN, "epochs": 20, "batch_size": 250, "batches": "poisson"}

@@ -140,20 +140,13 @@ for epoch in range(10):
 """
 
 
-@pytest.mark.parametrize(
-    ("chain", "is_asked"),
-    [
-        ("optax.chain(DP, optax.sgd(0.1))", False),
-        ("optax.chain(optax.trace(0.9), DP, optax.sgd(0.1))", True),
-        ("optax.chain(optax.masked(DP, mask), optax.sgd(0.1))", True),
-        ("optax.multi_transform({'a': optax.chain(DP), 'b': optax.sgd(0.1)}, labels)", True),
-    ],
-)
-def test_what_stands_before_the_private_aggregate_of_optax_is_asked_about(chain, is_asked):
+@pytest.mark.parametrize("chain", ["optax.chain(DP, optax.sgd(0.1))", "optax.chain(optax.masked(DP, m), optax.sgd(1))"])
+def test_a_loop_with_optax_is_asked_about_as_a_whole(chain):
     private = "optax.contrib.differentially_private_aggregate(l2_norm_clip=1.0, noise_multiplier=1.0, seed=SEED)"
     given = GIVEN | {"batches": "shuffled", "records": 60_000, "batch_size": 500, "epochs": 10}
     (found,) = check(OPTAX.replace("TX", chain.replace("DP", private)), **given)
-    assert ("the private aggregate is given" in str(found.asks)) == is_asked
+    assert found.epsilon is None
+    assert "the private aggregate is given the plain gradients" in str(found.asks)
 
 
 JAX = """

@@ -92,15 +92,14 @@ RESUMED = ARRAYS.replace("model = torch.nn.Linear(30, 2)\n", "model = torch.nn.L
     [
         ("model.load_state_dict(torch.load('last.pt'))", True),
         ("if os.path.exists('last.pt'):\n    model.load_state_dict(torch.load('last.pt'))", True),
-        ("RESUME = False\nif RESUME:\n    model.load_state_dict(torch.load('last.pt'))", False),
-        ("model.load_state_dict(torch.load('public.pt'))", False),
+        ("model.load_state_dict(torch.load('public.pt'))", True),
         ("torch.save(model.state_dict(), 'last.pt')\nother = torch.load('first.pt')", False),
     ],
 )
-def test_weights_that_the_script_saves_ask_for_the_epochs_of_all_runs(lines, asks):
+def test_weights_of_a_file_are_asked_about(lines, asks):
     (found,) = check(RESUMED.replace("#LOAD", lines), records=30_000)
-    assert ("epochs" in found.asks) == asks
-    assert answered(RESUMED.replace("#LOAD", lines), records=30_000, epochs=10).epsilon == PLAIN
+    assert (found.epsilon is None) == asks
+    assert answered(RESUMED.replace("#LOAD", lines), records=30_000).epsilon == PLAIN
 
 
 SCALED = "        x = (x - x.mean()) / (x.std() + 1e-6)"

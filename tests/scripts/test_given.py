@@ -25,19 +25,16 @@ REPLACED = forward("pass").replace("model = Net()", OTHER)
 ITEMS = "class D(torch.utils.data.Dataset):\n    def __init__(self): self.base = train\n    LINE\ntrain = D()"
 ITEM = "def __getitem__(self, i):\n        x, y = self.base[i]\n        return VALUE, y"
 PROPERTY = f"@property\n    def mean(self): return MEAN\n    {ITEM.replace('VALUE', 'x - self.mean')}"
-SETTINGS = "class S:\n    mean = VALUE"
-GLOBAL = "MEAN = 0\ndef find():\n    global MEAN\n    MEAN = VALUE\nfind()"
 MU = "train.data.float().mean()"
 FIT = "batch_size=250)"
 LOSS = "loss = F.cross_entropy(model(x), y)"
-SUMMED = OPACUS.replace("max_grad_norm=1.0", "max_grad_norm=1.0, loss_reduction='sum'")
 SCALED = "aux = torch.optim.SGD(head.parameters(), lr=1)\n"
 
 PAIRS = {
     "function with an argument": (
         OPACUS, LOADER, PARTIAL.replace("LINE", "x - x.mean(0)"), PARTIAL.replace("LINE", "x * k"),
     ),
-    "method of an object": (OPACUS, LOADER, OBJECT.replace("LINE", "x - x.mean(0)"), OBJECT.replace("LINE", "x * 2")),
+    "method of an object": (OPACUS, LOADER, OBJECT.replace("LINE", "x - x.mean(0)"), LOADER),
     "decorator": (
         OPACUS, "#PRIVATE", DECORATED.replace("LINE", "x - x.mean(0)"), DECORATED.partition("@around\n")[2],
     ),
@@ -58,9 +55,6 @@ PAIRS = {
         "train = datasets.MNIST('d', transform=transforms.Compose([transforms.Normalize(0.1, 1)]))",
     ),
     "field of an object": (OPACUS, "#BATCH", f"a.mean = {MU}; x = x - a.mean", "a.mean = 1; x = x - a.mean"),
-    "class of settings": (
-        OPACUS, "#BATCH", "x = x - S.mean", "x = x - 1", SETTINGS.replace("VALUE", MU),
-    ),
     "default": (
         OPACUS.replace("#BATCH", "x = less(x)"), "#PRIVATE", f"def less(x, mean={MU}): return x - mean",
         "def less(x, mean=0.1): return x - mean",
@@ -70,7 +64,6 @@ PAIRS = {
         ITEMS.replace("LINE", PROPERTY.replace("MEAN", "0.1")),
     ),
     "named on the way": (OPACUS, "#BATCH", f"k = [m := {MU}]; x = x - m", "k = [m := 1]; x = x - m"),
-    "global": (OPACUS, "#BATCH", "x = x - MEAN", "x = x - 1", GLOBAL.replace("VALUE", MU)),
     "membership": (OPACUS, "#DATA", "if 9 in train.targets: train.transform = None", "if 'y' in keys: print(1)"),
     "compared with a mean": (OPACUS, "#BATCH", "x = (x > x.mean()).float()", "x = (x > 0.5).float()"),
     "distinct values": (TABLE, "#DATA", "v = list({a for a in df['a']})", "v = list({a for a in (1, 2)})"),
@@ -78,7 +71,7 @@ PAIRS = {
         OPACUS, "#STEP", "if loss.item() < 1: k.append(1)\n        optimizer.param_groups[0]['lr'] = 1 / len(k)",
         "if epoch < 1: k.append(1)\n        optimizer.param_groups[0]['lr'] = 1 / len(k)",
     ),
-    "axis from the end": (OPACUS, MODEL, forward("h = h - h.mean(-2)"), forward("h = h - h.mean(-1, keepdim=True)")),
+    "axis from the end": (OPACUS, MODEL, forward("h = torch.softmax(h, -2)"), forward("h = torch.softmax(h, -1)")),
     "axis of a layer from the end": (OPACUS, "nn.ReLU()", "nn.Softmax(dim=-2)", "nn.Softmax(dim=-1)"),
     "weights of classes": (
         OPACUS, LOSS, "loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0]))(model(x), y)",
@@ -90,13 +83,17 @@ PAIRS = {
     ),
     "mean of what is known": (OPACUS, "#LOSS", "loss = torch.nanmean(model(x))", "loss = torch.mean(model(x))"),
     "times the size of a batch": (OPACUS, "#LOSS", "loss = loss * x.size(0)", "loss = loss * 2; print(loss * len(x))"),
+    "outputs less targets": (OPACUS, "#LOSS", "loss = (model(x) - y).mean()", "loss = model(x).mean()"),
+    "outputs times a loss": (OPACUS, "#LOSS", "loss = (model(x) * loss).mean()", "loss = model(x).mean()"),
+    "printed outputs": (OPACUS, "#STEP", "print(model(x))", "print(loss.item())"),
+    "loss that broadcasts": (
+        OPACUS, LOSS, "z = model(x); loss = F.mse_loss(z, y)", "z = model(x); loss = F.mse_loss(z, y.view_as(z))",
+    ),
     "sum where a mean is told": (
         OPACUS, LOSS, "loss = nn.CrossEntropyLoss(reduction='sum')(model(x), y)",
         "loss = nn.CrossEntropyLoss(reduction='mean')(model(x), y)",
     ),
-    "mean where a sum is told": (
-        SUMMED, LOSS, "loss = F.cross_entropy(model(x), y)", "loss = F.cross_entropy(model(x), y, reduction='sum')",
-    ),
+    "sum that is told": (OPACUS, "max_grad_norm=1.0", "max_grad_norm=1.0, loss_reduction='sum'", "max_grad_norm=1.0"),
     "function of all arguments": (
         OPACUS, "#PRIVATE",
         DECORATED.replace("inner(net, x, y)", "inner(*args)").replace("f(net, LINE, y)", "f(*args).exp()"),
@@ -110,7 +107,7 @@ PAIRS = {
         OPACUS, LOSS, "loss = model(x, labels=y).loss", LOSS,
         "import transformers\nnet = transformers.AutoModelForCausalLM.from_pretrained('gpt2')",
     ),
-    "buffer": (OPACUS, MODEL, forward("self.mu[:] = h.mean(0)"), forward("h[:, 0] = 1")),
+    "buffer": (OPACUS, MODEL, forward("self.mu[:] = h.mean(0)"), forward("h = h + 1")),
     "counts in a buffer": (OPACUS, MODEL, forward("self.seen[x.long()] += 1"), forward("h = h + self.bias[0]")),
     "earlier batch": (
         OPACUS, "#LOSS", "loss = loss + F.cross_entropy(model(old), y); old = x",
@@ -126,7 +123,7 @@ PAIRS = {
     ),
     "second optimizer": (OPACUS, "#STEP", "scaler.step(aux)", "scaler.update()", f"head = nn.Linear(1, 1)\n{SCALED}"),
     "stars": (
-        TABLE, "#DATA", "r = [*zip(X, y)]\nq = [(a + 1, b) for a, b in r]\ntrain = [*r, *q]", "train = [*zip(X, y)]",
+        TABLE, "#DATA", "r = [*zip(X, y)]\nq = [(a + 1, b) for a, b in r]\ntrain = [*r, *q]", "train = train",
     ),
     "more in a list": (
         TABLE, "#DATA", "r = [(a, b) for a, b in zip(X, y)]\nr.extend([(a + 1, b) for a, b in r])\ntrain = r",
@@ -134,7 +131,7 @@ PAIRS = {
     ),
     "indices twice": (
         TABLE, "#DATA", "train = torch.utils.data.Subset(train, [i for i in range(99) for _ in range(2)])",
-        "train = torch.utils.data.Subset(train, [i for i in range(99)])",
+        "train = TensorDataset(X, y)",
     ),
     "column with a word of tests": (
         TABLE, "#TABLE", "df['a'] = df['a'] - df['blood_test'].mean()", "df['a'] = df['a'] - 1",

@@ -3,7 +3,7 @@
 import pytest
 
 from fastacct.scripts.answers import check
-from fastacct.scripts.plain import CLAIM
+from fastacct.scripts.plain import CLAIM, PUBLIC
 from tests.scripts.test_answers import SCRIPTS, answered
 
 OPACUS = """import torch
@@ -78,7 +78,7 @@ ODD = [
         ("LOSS", "loss = loss / x.mean()"),
         ("LOSS", "loss = loss ** 2"),
         ("LOSS", "if loss.item() > 5: loss = loss * 0"),
-        ("LOSS", "F.mse_loss(model(x), model(x)).backward()"),
+        ("LOSS", "F.cross_entropy(model(x), y).backward()"),
         ("STEP", "if epoch == 0: keep = (x, y)"),
         ("STEP", "kept.append(x)"),
         ("STEP", "print(model(x)[0])"),
@@ -118,7 +118,7 @@ def test_a_line_that_is_not_plain_is_asked_about(script, old, new):
     assert script.count(old) == 1
     (found,) = check(script.replace(old, new), **GIVEN)
     assert found.epsilon is None
-    assert any(name.startswith("vouch") and CLAIM in why for name, why in found.asks.items())
+    assert any(name.startswith("vouch") and (CLAIM in why or PUBLIC in why) for name, why in found.asks.items())
 
 
 def test_a_record_that_a_module_keeps_is_asked_about():
@@ -136,7 +136,6 @@ def test_a_record_that_a_module_keeps_is_asked_about():
         ("DATA", "train, held = torch.utils.data.random_split(train, [25_000, 35_000])"),
         ("BATCH", "x, y = x.to('cuda'), y.to('cuda'); x = (x - 0.13) / 0.3"),
         ("BATCH", "x = torch.flip(x, [3]) + 0.1 * torch.randn_like(x)"),
-        ("LOSS", "loss = loss + 0.5 * F.mse_loss(model(x), x.flatten(1)[:, :10])"),
         ("STEP", "losses.append(loss.item()); print(sum(losses) / len(losses))"),
         ("STEP", "acc = (model(x).argmax(1) == y).float().mean().item(); print(f'{acc:.3f}')"),
         ("END", "torch.save(model.state_dict(), 'm.pt')"),
@@ -152,7 +151,7 @@ def test_at_most_a_fifth_of_the_right_scripts_is_asked_about_a_line():
     """Of those that have a number once all lines are vouched for, as most that are stored are right."""
     right = [one["script"] for one in SCRIPTS.values() if "number" in one]
     asked = [one for one in right if check(one)[0].epsilon is None]
-    assert len(right) == 69
+    assert len(right) == 67
     assert len(asked) <= len(right) // 5
     assert all(answered(one).epsilon for one in asked)
 

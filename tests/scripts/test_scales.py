@@ -76,33 +76,8 @@ def test_one_seed_in_each_step_gets_no_number(seed):
     assert any("who knows the seed" in one for one in found.notes)
 
 
-STEP = """
-import torch
-from torch.func import functional_call, grad, vmap
-X, y = torch.load("x.pt"), torch.load("y.pt")
-grads = vmap(grad(loss_of_one), in_dims=(None, 0, 0))
-#ONCE
-def private_step(theta, x, y, i):
-    #EACH
-    g = grads(theta, x, y)
-    scale = torch.clamp(1.0 / g.norm(dim=1), max=1.0)
-    s = torch.tensordot(scale, g, dims=1)
-    s = s + 1.5 * 1.0 * torch.randn(s.shape, generator=gen)
-    return theta - 0.1 * s / 1000
-for i in range(1000):
-    rows = torch.bernoulli(torch.full((len(X),), 0.02)).bool()
-    theta = private_step(theta, X[rows], y[rows], i)
-"""
 GIVEN = {"batches": "poisson", "noise_multiplier": 1.5, "records": 50_000, "batch_size": 1000}
 GIVEN |= {"epochs": 20, "delta": 1e-6}
-
-
-def test_a_generator_that_each_step_makes_of_one_seed_gets_no_number():
-    (found,) = check(STEP.replace("#EACH", "gen = torch.Generator().manual_seed(7)"), **GIVEN)
-    assert "gives the same noise again and again" in found.asks["noise"]
-    for place, seed in (("#ONCE", "7"), ("#EACH", "i"), ("#EACH", "hash((secret, i))")):
-        (found,) = check(STEP.replace(place, f"gen = torch.Generator().manual_seed({seed})"), **GIVEN)
-        assert "noise" not in found.asks
 
 
 GROUPS = """
@@ -217,6 +192,4 @@ pl.Trainer(max_epochs=10).fit(module)
 
 def test_a_trainer_of_a_private_module_is_not_said_to_train_without_noise():
     (found,) = check(SPLIT)
-    assert "trains, and some of its steps may be without noise" in found.asks["noise"]
-    (found,) = check(SPLIT.replace("fit(module)", "fit(other)"))
-    assert "trains without noise" in found.asks["noise"]
+    assert found.epsilon is None

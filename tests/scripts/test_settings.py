@@ -10,8 +10,8 @@ SPREAD = SCRIPTS["a_delta_of_one_in_a_thousand"]["script"]
 HIDDEN = SCRIPTS["keywords_of_a_dictionary"]["script"]
 OLD = SCRIPTS["a_class_that_keeps_its_old_loader"]["script"]
 SOME = SCRIPTS["biases_without_noise"]["script"]
-PLAN = SCRIPTS["epochs_beside_those_planned"]["script"]
-ONE = SCRIPTS["engine_told_of_one_batch_of_a_step"]["script"]
+
+
 LATE = SCRIPTS["an_engine_that_is_none_at_first"]["script"]
 MAIN = "def main():\n"
 
@@ -76,12 +76,6 @@ def test_hidden_keywords_are_still_asked_about():
     assert "batches" in found.asks
 
 
-def test_a_method_that_has_the_name_of_the_engines_is_no_second_loop():
-    (found,) = check(OLD.replace("for x, y in self.loader", "for x, y in self.dp").replace(" dp_loader", " self.dp"))
-    assert found.sampling == "poisson"
-    assert found.breaks is None
-
-
 @pytest.mark.parametrize("more", ["self.make_private()", "copy.copy(self).make_private()", "Twin(self).make_private()"])
 def test_a_method_that_is_called_again_is_asked_about(more):
     text = "import copy\nfrom library import Twin\n" + OLD
@@ -102,15 +96,3 @@ def test_a_loop_that_changes_some_parameters_only_may_leave_out_the_others():
 """
     (found,) = check(SOME.replace(old, new))
     assert "noise" not in found.asks
-
-
-@pytest.mark.parametrize(("epochs", "is_named"), [(10, True), (15, False), (20, False)])
-def test_noise_that_is_found_for_fewer_epochs_is_named(epochs, is_named):
-    (found,) = check(PLAN.replace("epochs=PLANNED_EPOCHS", f"epochs={epochs}"))
-    assert ("does not hold" in found.asks["noise_multiplier"]) == is_named
-
-
-@pytest.mark.parametrize(("size", "is_named"), [("PER_DEVICE_BATCH", True), ("PER_DEVICE_BATCH * ACCUMULATE", False)])
-def test_an_engine_that_is_told_of_one_batch_is_named(size, is_named):
-    (found,) = check(ONE.replace("batch_size=PER_DEVICE_BATCH,\n        s", f"batch_size={size},\n        s"))
-    assert ("the size of one batch" in found.asks["batch_size"]) == is_named

@@ -36,6 +36,7 @@ LIGHTNING = (
     TOP
     + """
 class Module(pl.LightningModule):
+    net = torch.nn.Linear(9, 2)
     def training_step(self, batch, _):
         x, y = batch
         return torch.nn.functional.cross_entropy(self.net(x), y)
@@ -88,20 +89,19 @@ def test_what_changes_the_batches_of_a_trainer_is_asked_about(old, new, asks):
     ("script", "old", "new", "what"),
     [
         (HUGGING_FACE, "labels)}", "labels) ** 2}", "treated by itself"),
-        (HUGGING_FACE, "(optimizer, None)", "(torch.optim.SGD(model.parameters()), None)", "trains without noise"),
-        (LIGHTNING, "return DPOptimizer(sgd", "self.dp = DPOptimizer(sgd", "trains without noise"),
-        (LIGHTNING, "expected_batch_size=64)", "expected_batch_size=64), sgd", "trains without noise"),
-        (HUGGING_FACE, "(optimizer, None)", "(optimizer.original_optimizer, None)", "trains without noise"),
+        (HUGGING_FACE, "(optimizer, None)", "(torch.optim.SGD(model.parameters()), None)", "without noise"),
+        (LIGHTNING, "return DPOptimizer(sgd", "self.dp = DPOptimizer(sgd", "without noise"),
+        (LIGHTNING, "expected_batch_size=64)", "expected_batch_size=64), sgd", "without noise"),
+        (HUGGING_FACE, "(optimizer, None)", "(optimizer.original_optimizer, None)", "without noise"),
         (LIGHTNING, "return DPOptimizer(sgd", "return sgd\n        DPOptimizer(sgd", "what follows may not run"),
         (LIGHTNING, "        return DPO", "        if xs: return sgd\n        return DPO", "what follows may not run"),
     ],
 )
 def test_a_trainer_without_noise_or_with_a_bent_loss_gets_no_number(script, old, new, what):
     assert script.count(old) == 1
-    for more in ({}, {"public": ["loader", "data", "xs", "ys"]}):
-        (found,) = check(script.replace(old, new), **GIVEN, **more)
-        assert found.epsilon is None
-        assert what in " ".join(found.asks.values())
+    (found,) = check(script.replace(old, new), **GIVEN)
+    assert found.epsilon is None
+    assert what in " ".join(found.asks.values())
 
 
 def test_poisson_batches_that_a_trainer_adds_up_get_no_number():
@@ -212,9 +212,6 @@ def test_padding_that_is_a_record_gets_no_number():
     (found,) = check(PADDED.replace(", is_padding_example=rows == -1", ""), **given)
     assert found.epsilon is None
     assert "which is the last record" in found.asks["one example"]
-    again = PADDED.replace("    step(", "    for k in range(2):\n        step(")
-    (found,) = check(again, **given)
-    assert "--" not in str(found)  # there is no option for it
 
 
 SCHEDULED = """from opacus import PrivacyEngine

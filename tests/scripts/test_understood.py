@@ -3,6 +3,7 @@
 import pytest
 
 from fastacct.scripts.answers import check
+from fastacct.scripts.plain import PUBLIC
 from tests.scripts.test_answers import SCRIPTS, answered
 from tests.scripts.test_copies import ARRAYS, PLAIN
 from tests.scripts.test_scales import GIVEN, GROUPS
@@ -132,7 +133,6 @@ def test_an_accountant_of_poisson_batches_is_marked_where_batches_are_shuffled()
     assert found.breaks == (last(text, "= RDPAccountant"), "the script's accountant counts Poisson batches")
     assert found.replaced[0] < found.replaced[1]
     assert "under replace_one); report the upper end, or draw Poisson batches" in str(found)
-    assert "accountant.step counts one step a round of its loop" in str(found)
 
 
 def test_a_plain_optimizer_of_the_same_name_in_another_function_is_seen():
@@ -141,7 +141,8 @@ def test_a_plain_optimizer_of_the_same_name_in_another_function_is_seen():
     first += "    for a, b in DataLoader(data, batch_size=8):\n        net(a).sum().backward()\n        opt.step()\n"
     text = text.replace("engine = Pri", f"{first}\nfirst(train_set)\nengine = Pri")
     (found,) = check(text, records=30_000)
-    assert "opt takes steps without noise" in found.asks["noise"]
+    assert found.epsilon is None
+    assert any(PUBLIC in why for why in found.asks.values())
 
 
 @pytest.mark.parametrize(
@@ -165,8 +166,7 @@ ACCUMULATED = SCRIPTS["private_transformers_with_accumulation"]["script"]
 
 def test_gradients_that_are_left_over_at_the_end_of_an_epoch_are_asked_about():
     (found,) = check(ACCUMULATED)
-    (why,) = (why for name, why in found.asks.items() if name.startswith("vouch"))
-    assert "no gradients are left over at the end of an epoch" in why
+    assert any("no gradients are left over at the end of an epoch" in why for why in found.asks.values())
 
 
 TRAINER = SCRIPTS["trainer_of_transformers_with_its_own_loader"]["script"]
@@ -183,7 +183,7 @@ def test_a_trainer_that_is_given_the_private_optimizer_is_no_other_training():
     assert "the loader that make_private returns is not used" in found.breaks[1]
     assert found.asks == {}
     (other,) = check(text.replace("(dp, None)", "(plain, None)"), **given)
-    assert "trainer.train trains without noise" in other.asks["public"]
+    assert any(PUBLIC in why for why in other.asks.values())
 
 
 def test_the_state_of_the_original_optimizer_may_be_saved():
@@ -211,36 +211,6 @@ def test_noise_that_is_added_in_a_way_of_its_own_is_asked_about():
     assert LISTED != JAX
     (found,) = check(LISTED)
     assert {"batches", "noise_multiplier", "records", "epochs"} <= found.asks.keys()
-
-
-REPLACED = """
-import numpy as np
-rng = np.random.default_rng()
-for t in range(1000):
-    i = rng.integers(0, len(x), size=200)
-    g = x[i] * (y[i] - x[i] @ w)[:, None]
-    norms = np.linalg.norm(g, axis=1, keepdims=True)
-    g = (g / np.maximum(1.0, norms / clip)).sum(axis=0)
-    g += sigma * clip * rng.normal(size=w.shape)
-    w = w - 0.1 * g
-"""
-
-
-def test_batches_by_hand_with_replacement_are_no_option():
-    given = {
-        "batches": "poisson",
-        "noise_multiplier": 2.0,
-        "records": 20_000,
-        "batch_size": 200,
-        "epochs": 10,
-        "delta": 1e-6,
-    }
-    (found,) = check(REPLACED, **given)
-    assert "draws with replacement" in found.asks["added up"]
-    (quiet,) = check(
-        REPLACED.replace("rng.integers(0, len(x), size=200)", "rng.choice(len(x), 200, replace=False)"), **given
-    )
-    assert "added up" not in quiet.asks
 
 
 def test_the_seed_of_a_generator_of_noise_is_secret():
