@@ -192,7 +192,7 @@ def _start(
 ) -> tuple[float | None, float]:
     """Where the boundary is about, if lines or grids say it, and the slope there."""
     begin = (1.0, -1.0) if ends is None else (ends[0] or ends[1], 1.0)
-    return _by_lines(build, goal, relation, (ends, *begin)) or (_nearby(build, goal, relation, ends), -1.0)
+    return _by_lines(build, goal, relation, (ends, *begin)) or (_nearby(build, goal, relation, ends), begin[1])
 
 
 def _nearby(

@@ -19,6 +19,8 @@ class Settings(NamedTuple):
     spacing: float | None = None
     orders: Cells | None = None
     conversion: str = "canonne_kamath_steinke"
+    only_lower: bool = False
+    """Of grids: the upper ends are not looked at."""
 
 
 EXACTLY: Final = Settings()

@@ -72,7 +72,7 @@ class Side:
     @cached
     def _grid(self) -> Grid | Smoothed:
         asked = self._settings
-        grid = Grid(self._parts, asked.tolerance or TOLERANCE, asked.spacing)
+        grid = Grid(self._parts, asked.tolerance or TOLERANCE, asked.spacing, only_lower=asked.only_lower)
         if asked.tolerance is None and Smoothed.is_possible(self._parts, grid):
             return Smoothed(self._parts, grid, TOLERANCE)
         return grid

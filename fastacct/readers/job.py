@@ -60,7 +60,8 @@ def known_part(job: Process) -> Process:
 def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """Bounds of a job from above, and from below what is proved of a part of it."""
     whole = part.decompose(ask.relation)
-    nearly = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4)  # the lower end is far below the upper one
+    # the lower end is far below the upper one
+    nearly = Settings(rungs=("line", "pure", "losses"), tolerance=1e-4, only_lower=True)
     from_below = exact(part, ask) if whole.has_alternatives else by_cells(whole, ask, nearly)
     lower, upper = (x.reshape(ask.shape) for x in meet(np.ravel(from_below.lower), np.ravel(bounds.upper)))
     lower = np.maximum(lower, BOTTOM[WHAT[ask.quantity]])

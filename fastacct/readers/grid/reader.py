@@ -63,14 +63,21 @@ class Grid:
 
     `spacing`: one grid for all targets, instead of grids that are refined until the width is within the tolerance.
     `has_ends`: losses that hardly ever occur have their places, too, which may make the grid coarse.
+    `only_lower`: where sides are apart, the upper one says nothing.
     """
 
     def __init__(
-        self, parts: Sequence[Part], tolerance: float, spacing: float | None = None, *, has_ends: bool = False
+        self,
+        parts: Sequence[Part],
+        tolerance: float,
+        spacing: float | None = None,
+        *,
+        has_ends: bool = False,
+        only_lower: bool = False,
     ) -> None:
         self._parts = [part for part in parts if part.count]
         self._cut = 0.0 if has_ends else 1.0
-        self._tolerance, self._spacing = tolerance, spacing
+        self._tolerance, self._spacing, self._rounds = tolerance, spacing, (_MAX_ROUNDS, _MAX_ROUNDS * (not only_lower))
         self._n_factors = sum(part.count for part in self._parts)
         self._is_apart = any(part.is_apart for part in self._parts)
         self._sketches = [weighted(part.upper, 1) for part in self._parts]
@@ -123,7 +130,7 @@ class Grid:
     @cached
     def _with_ends(self) -> Grid:
         """The same with losses that hardly ever occur."""
-        return Grid(self._parts, self._tolerance, self._spacing, has_ends=True)
+        return Grid(self._parts, self._tolerance, self._spacing, has_ends=True, only_lower=not self._rounds[1])
 
     def _shows_ends(self, index: int, delta: float) -> bool:
         """Whether a delta is so small that losses count that are left out at a place."""
@@ -158,7 +165,8 @@ class Grid:
         Where the finest grid would not bring them there the lower one is of a coarser grid: it takes most of the time.
         """
         if self._is_apart:
-            return judged(asked.worst[0] if only_upper else self._settled(asked, 0), self._settled(asked, 1), math.inf)
+            lower = asked.worst[0] if only_upper else self._settled(asked, 0)
+            return judged(lower, self._settled(asked, 1), math.inf)
         index, read, ease, floor, worst = asked
         (lower, upper), level = worst, self._level(ease)
         falls, before, finer = 0.5, math.inf, 1
@@ -194,7 +202,7 @@ class Grid:
         """A bound by ever finer grids, until it does not move: where sides are apart no grid brings them together."""
         index, read, ease, floor, worst = asked
         best, before, level = worst[side], math.inf, self._level(ease)
-        for done in range(_MAX_ROUNDS):
+        for done in range(self._rounds[side]):
             try:
                 found = read(self._composed(index, level, side == 1))
             except OutOfReachError:
