@@ -45,8 +45,9 @@ class Listed:
 
         `instead` is asked where all sums are too many, and losses that are hardly ever drawn may matter.
         """
-        levels = [rare for rare in (RARE, 0.0) if (rare == 0.0 or instead) and _are_few(parts, rare)]
-        return cls(parts, levels, instead) if levels else None
+        if not (is_whole := _are_few(parts, 0.0)) and not (instead and _are_few(parts, RARE)):
+            return None
+        return cls(parts, [RARE] * bool(instead) + [0.0] * is_whole, instead)
 
     @property
     def is_whole(self) -> bool:
@@ -224,8 +225,7 @@ class _Sums:
 
     def _searched(self, delta: float, start: float) -> float:
         """The same of both halves, by Newton's steps in the logarithm of delta."""
-        low, high = 0.0, max(self.top, 0.0)
-        at = min(start, high)
+        at, low, high = min(start, max(self.top, 0.0)), 0.0, max(self.top, 0.0)
         for _ in range(60):
             value, steep = self._read(at)
             off = math.log(value / delta) if value > 0.0 else -math.inf
