@@ -335,7 +335,7 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
     usual, slope, nowhere = _ROUGHLY[wanted]
     to_spend = math.sqrt(at["epsilon"] - used) * math.sqrt(at["epsilon"] + used)
     poisson = partial(_of_poisson, wanted, *_like_poisson(at, batches, options["neighbors"]))
-    start, ends = poisson(to_spend) or usual, _ends(wanted, at, spent)
+    start, ends = float(poisson(np.array(to_spend))) or usual, _ends(wanted, at, spent)
     is_like = wanted == "noise_multiplier" and not spent
     straight, slope = straightened(poisson, at["epsilon"], slope) if is_like else (float, slope)
     search, near = (ends, start, slope), None
@@ -388,13 +388,11 @@ def _like_poisson(at: dict[str, float], batches: Batches | None, relation: Relat
     return at | seen, 2.0 if sampler.keeps_size else sensitivity(relation) ** 0.25
 
 
-def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float, epsilon: float) -> float:
+def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float, epsilon: Cells) -> Cells:
     """The parameter wanted if the run were one on Poisson samples alone, where the others fix it; 0: not known."""
-    at = with_steps(at) | {"epsilon": epsilon, "noise_multiplier": at.get("noise_multiplier", moved) / moved}
-    fixed = [at[name] for name in ("epsilon", *PARAMETERS) if name != wanted and name in at]
-    if len(fixed) < 3:
-        return 0.0
-    ask = Ask("epsilon", np.array(at["delta"]), (), "add_remove", 1, only_upper=True)
-    found = Exact().calibrate(wanted, tuple(map(np.array, fixed)), ask)
-    start = 0.0 if found is None else float(found) * (moved if wanted == "noise_multiplier" else 1.0)
-    return start if 0.0 < start < math.inf else 0.0
+    at = with_steps(at) | {"noise_multiplier": at.get("noise_multiplier", moved) / moved}
+    fixed = [at[name] for name in PARAMETERS if name != wanted and name in at]
+    ask = Ask("epsilon", np.array(at["delta"]), epsilon.shape, "add_remove", 1, only_upper=True)
+    found = Exact().calibrate(wanted, (epsilon, *map(np.array, fixed)), ask) if len(fixed) > 1 else None
+    start = np.zeros_like(epsilon) if found is None else found * (moved if wanted == "noise_multiplier" else 1.0)
+    return np.where((start > 0.0) & (start < math.inf), start, 0.0)

@@ -132,6 +132,13 @@ def status_of(lower: Cells | float, upper: Cells | float) -> Codes:
     return np.where(np.equal(upper, np.inf), np.uint8(Status.NOT_MET), is_loose)
 
 
+def status_at(lower: float, upper: float, worst: float, *, is_log: bool) -> Status:
+    """That of one interval, of logarithms by its width itself."""
+    if upper - lower <= TIGHT_WIDTH * (1.0 if is_log else upper) or upper == -math.inf:
+        return Status.TIGHT
+    return Status.NOT_MET if upper >= worst else Status.LOOSE
+
+
 def unwrapped(bounds: Bounds) -> Bounds:
     """Plain numbers and a `Status` for a single cell without dimensions."""
     lower, upper, status = map(np.asarray, bounds)

@@ -42,12 +42,16 @@ class cached(Generic[_T]):  # noqa: N801
 def kept_by_argument(compute: Callable[[_Made, _Asked], _T]) -> Callable[[_Made, _Asked], _T]:
     """A method of one argument whose answers stay with the object, and are left out where it is copied or pickled."""
 
+    name = f"_kept_{compute.__name__}"
+
     @wraps(compute)
     def ask(made: _Made, argument: _Asked) -> _T:
-        kept: dict[object, _T] = vars(made).setdefault(f"_kept_{compute.__name__}", {})
-        if argument not in kept:
-            kept[argument] = compute(made, argument)
-        return kept[argument]
+        kept: dict[object, _T] = vars(made).setdefault(name, {})
+        try:
+            answer = kept[argument]
+        except KeyError:
+            answer = kept[argument] = compute(made, argument)
+        return answer
 
     return ask
 

@@ -130,10 +130,11 @@ class Compared(Record):
         return self._key() == other._key() if isinstance(other, Compared) else NotImplemented
 
     def __hash__(self) -> int:
-        state = self.__dict__
-        if (kept := state.get("_kept_hash")) is None:
-            kept = state["_kept_hash"] = hash(self._key())
-        return cast("int", kept)
+        try:
+            kept: int = self.__dict__["_kept_hash"]
+        except KeyError:
+            kept = self.__dict__["_kept_hash"] = hash(self._key())
+        return kept
 
     def __getstate__(self) -> dict[str, object]:
         """Without what is kept for later: the hash holds in one process, and the rest may be large."""

@@ -85,7 +85,7 @@ def excess(value: float, target: float) -> float:
 
 
 def straightened(
-    model: Callable[[float], float], target: float, slope: float
+    model: Callable[[Cells], Cells], target: float, slope: float
 ) -> tuple[Callable[[float], float], float]:
     """From a level of `excess` to the logarithm of what a model needs for the target, over what it needs for the value.
 
@@ -94,7 +94,7 @@ def straightened(
     as they are.  Also the slope.
     """
     near = 0.05
-    most, middle, least = known = [model(target * math.exp(x)) for x in (-near, 0.0, near)]
+    most, middle, least = known = model(target * np.exp([-near, 0.0, near])).tolist()
     if not min(known) > 0.0:
         return float, slope
     fewer, more = math.log(most / middle), math.log(middle / least)
@@ -105,7 +105,7 @@ def straightened(
     def straight(value: float) -> float:
         if abs(value) <= near:
             return value * (steep + bend * value)
-        there = model(target * math.exp(max(-20.0, min(value, 20.0))))
+        there = float(model(np.array(target * math.exp(max(-20.0, min(value, 20.0))))))
         return math.copysign(math.log(middle / there), value) if 0.0 < there != middle else value
 
     return straight, -1.0
@@ -223,23 +223,26 @@ def settled(level: Callable[[float], float], near: tuple[float, float] | None, s
 
 
 def crossing(
-    bounds: Callable[[float], tuple[float, float]], target: float, top: float, near: float = math.nan
-) -> tuple[float, float]:
-    """Where a function in [0, top] falls to a target > 0: ends seen to be on their sides, the last one perhaps `top`.
-
-    The lower bound is at least the target at the first end (or this is 0), the upper one at most that at the last.
-    `near`: where it does, nearly, if that is known.
+    bound: Callable[[float], float], target: float, top: float, *, is_upper: bool, near: float = math.nan
+) -> float:
+    """Where a bound in [0, top] falls to a target > 0: a number at which it was seen to be at most that, or at least
+    that, where it is a lower one; perhaps an end.  `near`: where it does, nearly, if that is known.
     """
+    seen, sign = cache(bound), 1.0 if is_upper else -1.0
 
     def level(at: float) -> float:
-        middle = 0.5 * sum(bounds(at))
-        return (math.log(middle) if middle > 0.0 else -750.0) - math.log(target)
+        value = seen(at)
+        return (math.log(value) if value > 0.0 else -750.0) - math.log(target)
 
-    at = near if 0.0 < near < top and abs(level(near)) < 1e-8 else _crossed(level, top)
-    pad = 1e-13 * at or 1e-40 * top
-    first = _first_seen(lambda x: bounds(x)[0] >= target, at, -pad, top)
-    last = _first_seen(lambda x: bounds(x)[1] <= target, at, pad, top)
-    return 0.0 if first is None else first, top if last is None else last
+    at, pad = near, sign * 1e-13 * near
+    if not (0.0 < at + pad < top and abs(seen(at + pad) - target) < 1e-8 * target):
+        at = _crossed(level, top)
+        pad = sign * (1e-13 * at or 1e-40 * top)
+    while 0.0 < (x := at + pad) < top:
+        if sign * seen(x) <= sign * target:
+            return x
+        pad *= 4.0
+    return top if is_upper else 0.0
 
 
 def _crossed(level: Callable[[float], float], top: float) -> float:
@@ -251,15 +254,6 @@ def _crossed(level: Callable[[float], float], top: float) -> float:
     if level(top) >= 0.0:
         return top
     return float(brentq(level, 0.0, top, xtol=1e-300, rtol=1e-14, maxiter=_MOST_TRIES, disp=False))
-
-
-def _first_seen(is_seen: Callable[[float], bool], at: float, pad: float, top: float) -> float | None:
-    """A number in (0, top) beside another one, at growing distances, of which something is seen."""
-    while 0.0 < (x := at + pad) < top:
-        if is_seen(x):
-            return x
-        pad *= 4.0
-    return None
 
 
 class _Scale(NamedTuple):

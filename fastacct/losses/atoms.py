@@ -6,12 +6,11 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
-from fastacct.losses.loss import NOTHING, Apart, Atoms, Bracket, Pair, refuse_where
+from fastacct.losses.loss import NOTHING, Atoms, Bracket, Pair, refuse_where
 from fastacct.losses.pieces import MOST_ATOMS, NO_PANELS, Lost, Pieces, atom_rows, spacing_of
 
 
@@ -94,8 +93,7 @@ def table(p: Cells, q: Cells) -> Bracket:
 class DataPair(Pair):
     """A pair that has a form of its own as data."""
 
-    has_atoms: ClassVar[bool] = False
-    """Whether its losses are atoms as well."""
+    has_atoms = False
 
     @abstractmethod
     def pieces(self) -> Pieces | None:
@@ -105,23 +103,21 @@ class DataPair(Pair):
 def are_scattered(pairs: Sequence[tuple[Pair, int]]) -> bool:
     """Whether all losses are atoms, and such that a line knows no more than Chernoff's bound, or not sooner than a
     sum: more than two of one release alone, or on no lattice that all share, or thousands."""
-    atoms = [(one, count) for pair, count in pairs for one in _atoms_of(pair)]
+    atoms = _atoms_of(pairs)
     most = max((one.loss.size for one, _ in atoms), default=0)
     if len(atoms) < len(pairs) or most <= 2:
         return False
     return [count for _, count in atoms] == [1] or are_many(most) or spacing_of(atoms) == 0.0
 
 
+def _atoms_of(pairs: Sequence[tuple[Pair, int]]) -> list[tuple[Atoms, int]]:
+    """Of those that are atoms."""
+    return [(one, count) for pair, count in pairs if pair.has_atoms and (one := pair.remove.upper.as_atoms())]
+
+
 def are_many(atoms: int) -> bool:
     """Whether one finite sum takes less time than a lattice of so many losses."""
     return atoms > 1 << 13
-
-
-def _atoms_of(pair: Pair) -> list[Atoms]:
-    """Its atoms, where they are all that it is."""
-    is_other = isinstance(pair, Apart) or (isinstance(pair, DataPair) and not pair.has_atoms)
-    atoms = None if is_other else pair.remove.upper.as_atoms()
-    return [] if atoms is None else [atoms]
 
 
 def pieces_of(pair: Pair) -> Pieces | None:
@@ -151,11 +147,10 @@ def _of_atoms(pair: Pair) -> Pieces | None:
 
 def _is_plain(found: Pieces) -> bool:
     """Whether its numbers are such that the kernels take them, and their products have all digits."""
-    if max(found.lost.p[1], found.lost.q[1]) >= 1.0:
-        return False
     losses = found.atoms[:, 0], found.panels[:, :2], found.table.points[:, 0]
-    widest = max(float(np.abs(rows).max(initial=0.0)) for rows in losses)
-    is_within = 1e-150 < widest < 1e5 and found.panels[:, 4].min(initial=1.0) > 1e-150
+    widest = max((float(np.abs(rows).max()) for rows in losses if rows.size), default=0.0)
+    most = max(found.lost.p[1], found.lost.q[1])
+    is_within = most < 1.0 and 1e-150 < widest < 1e5 and found.panels[:, 4].min(initial=1.0) > 1e-150
     return bool(is_within and (found.atoms[:, 3] < 1e9).all())
 
 

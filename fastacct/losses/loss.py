@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,6 +184,9 @@ class Part(Bracket):
 class Pair:
     """The losses of both directions; the same object twice where the pair is its own mirror image."""
 
+    has_atoms: ClassVar[bool] = True
+    """Whether its losses may be atoms, and are known one by one."""
+
     def __init__(self, remove: Bracket, add: Bracket) -> None:
         self.remove = remove
         self.add = add
@@ -226,6 +229,8 @@ class Apart(Pair):
     the one below is `ordered`: it does not occur with its sides exchanged.  One that is dear may be a function that
     makes it: who asks from above alone does not wait for it.
     """
+
+    has_atoms = False
 
     def __init__(self, above: Pair, below: Pair | Callable[[], Pair], *, is_ordered: bool = False) -> None:
         self.above: Pair = above.above if isinstance(above, Apart) else above

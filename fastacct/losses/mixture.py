@@ -343,6 +343,8 @@ def _weights(components: Iterable[tuple[float, float]]) -> Weights:
 class MixturePair(Pair):
     """A pair of Gaussian mixtures: computed by the contour kernels, or as brackets made on demand."""
 
+    has_atoms = False
+
     def __init__(self, mixture: Mixture) -> None:
         self.mixture = mixture
 

@@ -179,7 +179,7 @@ OF_A_JOB: Final = {
 def _is_replaced(value: object) -> bool:
     """Of a field of a mechanism: a mechanism, a process, or several."""
     if isinstance(value, tuple):
-        return any(map(_is_replaced, value))
+        return any(_is_replaced(one) for one in value if type(one) is not float)
     return bool(getattr(value, "is_replaced", False))
 
 

@@ -31,7 +31,6 @@ _SHOWN: Final = ("blocks", "decompose", "group", "poisson", "shape", "tight", "t
 """What a person does with a job, and completion shows."""
 _MOST_ALTERNATIVES: Final = 64
 _Fact = TypeVar("_Fact")
-Index = NDArray[np.intp]
 Cell = tuple[tuple["Mechanism", int], ...]
 """The mechanisms of one cell of a job in plain numbers, and how often each is run."""
 DeltaOf = Callable[["Process", Cells, Relation], Cells]
@@ -46,7 +45,7 @@ class Sampled(NamedTuple):
     steps: Cells | Sequence[Count]
     shape: tuple[int, ...] = ()
     is_exact: bool = True
-    order: Index | slice | None = None
+    order: NDArray[np.intp] | slice | None = None
     """Of noise and rate, where each of several has noise and releases something of some records, in plain numbers."""
 
     def _rows(self) -> Iterator[Run]:
@@ -204,7 +203,7 @@ class Process(Composed):
         for cell in range(prod(self._shape)):
             one = merge(self._at(cell)) if self._shape else self._blocks
             used = [(mechanism, int(count)) for mechanism, count in one.items() if count > 0]
-            yield tuple(sorted(used, key=lambda item: item[0].place()))
+            yield tuple(sorted(used, key=lambda item: item[0].place()) if len(used) > 1 else used)
 
     def cell(self, index: int) -> Process:
         """One cell of the job, in plain numbers."""
@@ -242,7 +241,12 @@ class Process(Composed):
 
     def unsampled(self) -> Process:
         """The same process on the whole data set, whose losses are never smaller."""
-        return Process((mechanism.unsampled(), count) for mechanism, count in self)
+        return self.changed(lambda mechanism: mechanism.unsampled())
+
+    def changed(self, change: Callable[[Mechanism], Mechanism]) -> Process:
+        """The same process with other mechanisms; itself where they are the same."""
+        others = [(change(mechanism), count) for mechanism, count in self]
+        return self if all(a is b for (a, _), b in zip(others, self._blocks, strict=True)) else Process(others)
 
     @told_names
     def group(self, size: int) -> Process:
@@ -345,28 +349,29 @@ def _sums(jobs: Sequence[Process], count: Count) -> list[Process]:
 
 
 def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
-    merged = _joined([_entry(item) for item in items])
     # zero times anything is nothing; an array keeps its shape
-    kept = ((kind, total) for kind, total in merged.items() if total.ndim or total != 0.0 or kind.shape)
-    return {kind: frozen(total) if total.ndim else int(total) for kind, total in kept}
+    kept = ((kind, n) for kind, n in _joined([*map(_entry, items)]).items() if np.ndim(n) or n != 0.0 or kind.shape)
+    return {kind: frozen(np.asarray(n)) if np.ndim(n) else int(n) for kind, n in kept}
 
 
-def _joined(read: list[tuple[Mechanism, Cells]]) -> dict[Mechanism, Cells]:
+def _joined(read: list[tuple[Mechanism, Count]]) -> dict[Mechanism, Count]:
     """Counts of equal mechanisms added up, which must be counts, too."""
     merged = merge(read)
     if len(merged) < len(read):
         sums = ((kind, unwrap(np.asarray(total))) for kind, total in merged.items())
         merged = {kind: as_cells("count", total, _SUM, may_be_empty=True) for kind, total in sums}
     for kind, total in merged.items():
-        if kind.shape and total.ndim and kind.shape != total.shape:
-            common_shape({repr(kind): kind.shape, "count": total.shape})
+        if kind.shape and np.ndim(total) and kind.shape != np.shape(total):
+            common_shape({repr(kind): kind.shape, "count": np.shape(total)})
     return merged
 
 
-def _entry(item: object) -> tuple[Mechanism, Cells]:
+def _entry(item: object) -> tuple[Mechanism, Count]:
     """A mechanism and its count, checked."""
     if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Value):
         raise TypeError(f"a process is made of (mechanism, count), not {item!r}: or write job + other * count")
+    if type(item[1]) is int and 0 <= item[1] < MAX_STEPS:  # quickly
+        return item
     if isinstance(item[1], Value | Process):
         raise TypeError(f"count must be a whole number, not {item[1]!r}")
     return cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT, may_be_empty=True)

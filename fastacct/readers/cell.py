@@ -20,7 +20,7 @@ from fastacct.mechanisms.process import Cell, DeltaOf, Process
 from fastacct.readers.asked import Quantity, Settings
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed, ListedBeside
-from fastacct.readers.nearby import Reading
+from fastacct.readers.nearby import EPSILON, Reading
 from fastacct.readers.reach import within_reach
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
@@ -146,8 +146,15 @@ class CellReader(Guarded):
         return self._lock
 
     def read_line(self, target: Cells, what: What, *, only_upper: bool) -> tuple[Reading, NDArray[np.bool_]]:
-        """Bounds by the contour integrals, and where they are all that is known of the losses."""
-        return self._line.read_cell(self._index, target, what, only_upper=only_upper)
+        """Bounds by the contour integrals, and where they are all that is known of the losses.
+
+        Epsilon at delta 0 is the sum of pure guarantees, where there is one.
+        """
+        found, is_final = self._line.read_cell(self._index, target, what, only_upper=only_upper)
+        if what == EPSILON and (at_zero := target == 0.0).any() and self.largest < math.inf:
+            found.put(at_zero, Reading.nothing(np.zeros(1), EPSILON))
+            is_final = is_final & ~at_zero
+        return found, is_final
 
     def by_line(self, job: Process, relation: Relation, what: What, target: float) -> float:
         """An upper bound of another job by its line."""

@@ -126,7 +126,7 @@ class Contour:
             finally:
                 _kernels.end()
         note({(self, asked): found[3]})
-        return found[1].take(np.arange(target.size)), found[2].copy()
+        return found[1].copy(), found[2].copy()
 
     def _read(
         self, cell: int, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False

@@ -70,12 +70,12 @@ def _beside(part: Process, ask: Ask, bounds: Bounds) -> Bounds:
 
 def others_alike(job: Process, relation: Relation) -> Process:
     """What a job releases at least: where the other records of an epoch contribute nothing."""
-    return Process((mechanism.others_alike(relation), count) for mechanism, count in job)
+    return job.changed(lambda mechanism: mechanism.others_alike(relation))
 
 
 def _or_alike(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """The larger of two lower ends: the other records of an epoch may contribute nothing, too."""
-    if ask.only_upper or (other := others_alike(job, ask.relation)) == job:
+    if ask.only_upper or (other := others_alike(job, ask.relation)) is job:
         return bounds
     alike = _beside(other, ask, bounds)
     return Bounds(np.maximum(alike.lower, bounds.lower), bounds.upper, np.minimum(alike.status, bounds.status))
@@ -123,12 +123,15 @@ def _tell_apart(
                 is_final[k] = is_over or one == EXACTLY
 
 
-def _cells(job: Process, ask: Ask, where: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
-    """The places of all targets of each cell that has some `where`, harder ones first: neighbours share a line."""
-    owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
+def _cells(job: tuple[int, ...], ask: Ask, where: NDArray[np.bool_]) -> list[tuple[int, Cells, NDArray[np.intp]]]:
+    """Each cell with some target `where`, all of its targets and their places, harder ones first: neighbours share a
+    line."""
+    if not ask.shape:  # quickly
+        return [(0, ask.target.reshape(1), np.zeros(1, dtype=np.intp))]
+    owner, target = owners(job, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
     order = np.lexsort((target, owner))
     pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1)
-    return [piece for piece in pieces if where[piece].any()]
+    return [(int(owner[piece[0]]), target[piece], piece) for piece in pieces if where[piece].any()]
 
 
 def bound_only(upper: Cells, quantity: Quantity) -> Reading:
@@ -147,9 +150,11 @@ def per_cell(
     return Bounds(*(column.reshape(shape) for column in out))
 
 
-def _contour(process: Process, ask: Ask) -> Bounds:
-    """The line of all cells of a job of Gaussian mixtures at once."""
+def _contour(process: Process, ask: Ask) -> Bounds | None:
+    """The line of all cells of a job of Gaussian mixtures at once; None of other jobs."""
     sampled = process.sampled(ask.relation, exactly=True)
+    if not sampled and not process.is_gaussian:
+        return None
     if sampled and (run := sampled.run):
         ways, what = kernel_directions(ask.relation), WHAT[ask.quantity]
         return Bounds(*read_run(run, ask.target, ask.shape, what, ways, ask.threads, ask.only_upper))
@@ -189,34 +194,37 @@ def owners(job: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray[tuple[int
 
 def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds:
     """Every cell up the ladder, at all of its targets; of Gaussian mixtures the line reads all cells at once."""
-    out, begun = Reading.empty(math.prod(ask.shape)), None
-    where = np.ones(out.lower.size, dtype=np.bool_)
-    if "line" in settings.rungs and (process.sampled(ask.relation, exactly=True) or process.is_gaussian):
-        begun = _contour(process, ask)
-        out = Reading(*(np.array(column).ravel() for column in begun))
-        where = (out.status != Status.TIGHT) & (out.lower < TOP[WHAT[ask.quantity]]) & (out.upper != math.ulp(0.0))
+    begun = _contour(process, ask) if "line" in settings.rungs else None
+    out, where = Reading.empty(size := math.prod(ask.shape)), np.ones(size, dtype=np.bool_)
+    if begun is not None:
+        lower, upper, status = map(np.ravel, begun)
+        where = (status != Status.TIGHT) & (lower < TOP[WHAT[ask.quantity]]) & (upper != math.ulp(0.0))
         if not where.any():  # nothing says less than the smallest double
             return begun
-        process = process.decompose(ask.relation)
-    target = np.broadcast_to(ask.target, ask.shape).ravel()
-    pieces = _cells(process, ask, where)
-    owner = owners(process.shape, ask.shape)
+        out, process = Reading(lower, upper, status).copy(), process.decompose(ask.relation)
+    pieces = _cells(process.shape, ask, where)
 
     def work(start: int, _: int) -> int:
-        mine = pieces[start]
-        at = mine[where[mine]]
+        cell, target, mine = pieces[start]
+        is_left = where[mine]
+        at, reader = mine[is_left], _reader(process, cell, ask.relation, settings)
         known = None if begun is None or ask.only_upper else out.take(at)
-        cell = _reader(process, int(owner[at[0]]), ask.relation, settings)
-        out.put(at, climb(cell, ask.quantity, target[at], steps=[], only_upper=ask.only_upper, begun=known))
-        # what is not tight is at most what a harder target of the call has
-        least = np.minimum.accumulate(out.upper[mine])
-        beaten = (least < out.upper[mine]) & (out.status[mine] != Status.TIGHT)
-        at, least = mine[beaten], least[beaten]
-        out.put(at, Reading(np.minimum(out.lower[at], least), least, np.full(at.size, Status.LOOSE, dtype=np.uint8)))
+        out.put(at, climb(reader, ask.quantity, target[is_left], steps=[], only_upper=ask.only_upper, begun=known))
+        _carry_on(out, mine)
         return start + 1
 
     in_pieces(len(pieces), ask.threads, work)
     return Bounds(*(column.reshape(ask.shape) for column in out))
+
+
+def _carry_on(out: Reading, places: NDArray[np.intp]) -> None:
+    """What is not tight is at most what a harder target of the call has."""
+    if places.size > 1:
+        lower, upper, status = out.take(places)
+        least = np.minimum.accumulate(upper)
+        is_beaten = (least < upper) & (status != Status.TIGHT)
+        lower, upper = np.where(is_beaten, (np.minimum(lower, least), least), (lower, upper))
+        out.put(places, Reading(lower, upper, np.where(is_beaten, np.uint8(Status.LOOSE), status)))
 
 
 def explained(job: Process, ask: Ask, settings: Settings) -> list[Step]:
@@ -242,13 +250,11 @@ def _trace(job: Process, ask: Ask, settings: Settings, steps: list[Step]) -> Non
 
 def _reader(process: Process, index: int, relation: Relation, settings: Settings) -> CellReader:
     """What the rungs share of one cell; of a job of plain numbers it is kept for other questions."""
-    line = Contour.of(process, relation)
+    made = CellReader(Contour.of(process, relation), index, settings, delta_of)
     if process.shape or settings.orders is not None:
-        return CellReader(line, index, settings, delta_of)
+        return made
     kept: dict[tuple[Relation, Settings], CellReader] = process.__dict__.setdefault("kept_readers", {})
-    if (relation, settings) not in kept:
-        kept[relation, settings] = CellReader(line, index, settings, delta_of)
-    return kept[relation, settings]
+    return kept.setdefault((relation, settings), made)
 
 
 def delta_of(job: Process, epsilons: Cells, relation: Relation, settings: Settings = EXACTLY) -> Cells:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, meet
+from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, narrowed, status_at
 from fastacct.core.inputs import Cells, Codes
 from fastacct.losses.loss import OutOfReachError, refuse_where
 from fastacct.readers.asked import Quantity
@@ -28,22 +28,24 @@ WHAT: Final = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 
 
 class Question(NamedTuple):
-    """What a rung is asked: a quantity at targets, of which some upper bounds are known."""
+    """What a rung is asked: a quantity at one target, of which an upper bound is known; all but the line are asked the
+    logarithm of delta for delta."""
 
-    quantity: Quantity
-    target: Cells
-    upper: Cells
+    what: What
+    target: float
+    upper: float
     only_upper: bool
 
 
 class Said(NamedTuple):
-    """What a rung says: certified bounds, their status, whose they are, and where nothing else is to be asked."""
+    """What a rung says: certified bounds, whose they are, their status, if it is not by their width alone, and whether
+    nothing else is to be asked."""
 
-    lower: Cells
-    upper: Cells
-    status: Codes
+    lower: float
+    upper: float
     name: str
-    is_final: NDArray[np.bool_]
+    status: Status | None = None
+    is_final: bool = False
 
 
 class Rung(NamedTuple):
@@ -62,115 +64,94 @@ class Step(NamedTuple):
     counts: bool
 
 
-_Asked = Literal["epsilon", "log_delta"]
-_ASKED: Final[dict[Quantity, _Asked]] = {"epsilon": "epsilon", "delta": "log_delta", "log_delta": "log_delta"}
-
-
-class _One(NamedTuple):
-    """A question at one target; of delta its logarithm is asked."""
-
-    quantity: _Asked
-    what: What
-    target: float
-    upper: float
-    only_upper: bool
-
-
-def _each(ask: Callable[[CellReader, _One], tuple[float, float, str]]) -> Callable[[CellReader, Question], Said]:
-    """A rung that is asked one target at a time; it refuses where it refuses all of them."""
-
-    def every(cell: CellReader, question: Question) -> Said:
-        quantity, target, upper, only_upper = question
-        is_delta, asked = quantity == "delta", _ASKED[quantity]
-        low, high, _ = Reading.nothing(np.zeros(target.size), WHAT[asked])
-        if is_delta:
-            upper = np.log(np.maximum(upper, 5e-324))
-        name, why = "", None
-        for i, each in enumerate(zip(target.tolist(), upper.tolist(), strict=True)):
-            try:
-                with cell.lock:
-                    low[i], high[i], name = ask(cell, _One(asked, WHAT[asked], *each, only_upper))
-            except OutOfReachError as error:
-                why = error
-        if why and not name:
-            raise why
-        if is_delta:
-            low, high = delta_from(low, high)
-        return Said(low, high, status_of_answer(quantity, low, high), name, np.zeros(low.size, dtype=np.bool_))
-
-    return every
-
-
 def status_of_answer(quantity: Quantity, lower: Cells, upper: Cells) -> Codes:
     """Codes of intervals."""
     within = status_within(lower, upper, WHAT[quantity])
     return np.where((upper >= TOP[WHAT[quantity]]) & (within > 0), Status.NOT_MET, within).astype(np.uint8)
 
 
-def _line(cell: CellReader, question: Question) -> Said:
-    """The contour integrals; epsilon at delta 0 is the sum of pure guarantees, where there is one."""
-    quantity, target = question.quantity, question.target
-    found, is_final = cell.read_line(target, WHAT[quantity], only_upper=question.only_upper)
-    if quantity == "epsilon" and (at_zero := target == 0.0).any() and cell.largest < math.inf:
-        found.put(at_zero, Reading.nothing(np.zeros(1), EPSILON))
-        is_final = is_final & ~at_zero
-    return Said(*found, "contour", is_final)
+def _status(what: What, lower: float, upper: float) -> Status:
+    """That of an interval, by its width."""
+    return status_at(lower, upper, TOP[what], is_log=what == LOG_DELTA)
 
 
-@_each
-def _pure(cell: CellReader, one: _One) -> tuple[float, float, str]:
+def _of_logarithms(ask: Callable[[CellReader, Question], Said]) -> Callable[[CellReader, Question], Said]:
+    """A rung that knows logarithms of deltas, and is asked by one thread at a time."""
+
+    def asked(cell: CellReader, one: Question) -> Said:
+        with cell.lock:
+            if one.what != DELTA:
+                return ask(cell, one)
+            said = ask(cell, one._replace(what=LOG_DELTA, upper=math.log(max(one.upper, 5e-324))))
+        lower, upper = map(float, delta_from(said.lower, said.upper))
+        return said._replace(lower=lower, upper=upper)
+
+    return asked
+
+
+def _line(cell: CellReader, one: Question) -> Said:
+    """The contour integrals."""
+    reading, is_final = cell.read_line(np.array([one.target]), one.what, only_upper=one.only_upper)
+    found = reading.at(0)
+    return Said(found.lower, found.upper, "contour", found.status, bool(is_final[0]))
+
+
+@_of_logarithms
+def _pure(cell: CellReader, one: Question) -> Said:
     """Basic composition of pure guarantees: delta is at most 1 - exp(epsilon - largest), and 0 from there on."""
     refuse_where(cell.largest == math.inf, "no finite epsilon is known at delta = 0")
-    if one.quantity != "epsilon":
-        return -math.inf, log_below(cell.largest, one.target), "pure guarantee"
+    if one.what != EPSILON:
+        return Said(-math.inf, log_below(cell.largest, one.target), "pure guarantee")
     is_known = one.target == 0.0 and "losses" in cell.settings.rungs and not cell.is_bound
-    return min(max(cell.reached(), 0.0), cell.largest) if is_known else 0.0, cell.largest, "pure guarantee"
+    least = min(max(cell.reached(), 0.0), cell.largest) if is_known else 0.0
+    return Said(least, cell.largest, "pure guarantee")
 
 
-@_each
-def _unsampled(cell: CellReader, one: _One) -> tuple[float, float, str]:
+@_of_logarithms
+def _unsampled(cell: CellReader, one: Question) -> Said:
     """The line of the job without its samples, which is never more private."""
     is_answered = one.upper < TOP[one.what] and not cell.is_gaussian
     refuse_where(is_answered, "it is asked for Gaussian noise alone, or where nothing else answers")
     unsampled = cell.process.unsampled()
     refuse_where(unsampled == cell.process, "nothing is sampled")
-    return BOTTOM[one.what], cell.by_line(unsampled, cell.relation, one.what, one.target), "the job without subsampling"
+    upper = cell.by_line(unsampled, cell.relation, one.what, one.target)
+    return Said(BOTTOM[one.what], upper, "the job without subsampling")
 
 
-@_each
-def _twice(cell: CellReader, one: _One) -> tuple[float, float, str]:
+@_of_logarithms
+def _twice(cell: CellReader, one: Question) -> Said:
     """A record that is replaced is removed, and another one added: delta(2 e) <= (1 + exp(e)) delta'(e)."""
     is_other = not cell.process.is_gaussian or cell.relation != "replace_one"
     refuse_where(is_other, "it is asked for Gaussian noise alone, under replace_one")
     read = partial(cell.by_line, cell.process, "add_remove", one.what)
     half = read(0.5 * one.target)
-    if one.quantity == "log_delta":
+    if one.what == LOG_DELTA:
         upper = half + float(np.logaddexp(0.0, 0.5 * one.target))
-        return -math.inf, min(0.0, upper + 4e-15 * (1.0 + abs(upper))), "removal plus addition"
+        return Said(-math.inf, min(0.0, upper + 4e-15 * (1.0 + abs(upper))), "removal plus addition")
     for _ in range(12):  # up to e with epsilon'(delta / (1 + exp(e))) <= e
         times = 1.0 + math.exp(half) if half < 700.0 else math.inf
         if (needed := read(one.target / times * (1.0 - 4e-15))) <= half:
-            return 0.0, 2.0 * half, "removal plus addition"
+            return Said(0.0, 2.0 * half, "removal plus addition")
         half = 1.01 * needed
-    return 0.0, math.inf, "removal plus addition"
+    return Said(0.0, math.inf, "removal plus addition")
 
 
-@_each
-def _losses(cell: CellReader, one: _One) -> tuple[float, float, str]:
+@_of_logarithms
+def _losses(cell: CellReader, one: Question) -> Said:
     """Sums of losses, listed or on a grid: the larger direction."""
     is_known = cell.has_sums and (cell.relation != "replace_one" or len(cell.table) > 8 or one.upper < -575.0)
     refuse_where(is_known, "of Gaussian noise the contour says more, or sooner")
-    if one.quantity == "epsilon":
+    if one.what == EPSILON:
         is_least = cell.is_on_grid and one.target == 0.0 and cell.largest < math.inf
         refuse_where(is_least, "at delta = 0 a grid says less than the pure guarantee")
-        return cell.larger("epsilon", one.target, only_upper=one.only_upper)
+        return Said(*cell.larger("epsilon", one.target, only_upper=one.only_upper))
     lower, upper, name = cell.larger("delta", one.target, only_upper=one.only_upper)
     if (before := cell.largest * (1.0 - 1e-6)) < math.inf:  # nearer to the largest loss grids say less
         if before < one.target and cell.is_on_grid:
             upper = min(upper, cell.larger("delta", before, only_upper=one.only_upper)[1])
         upper = max(upper, 5e-324)  # losses reach further than epsilon: what underflowed is not nothing
     lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf
-    return lower, _log_above(upper), name
+    return Said(lower, _log_above(upper), name)
 
 
 def _log_above(delta: float) -> float:
@@ -178,21 +159,21 @@ def _log_above(delta: float) -> float:
     return min(math.log(delta) * (1.0 - 4e-16) + 4e-16, 0.0) if delta > 0.0 else -math.inf
 
 
-@_each
-def _coarse(cell: CellReader, one: _One) -> tuple[float, float, str]:
+@_of_logarithms
+def _coarse(cell: CellReader, one: Question) -> Said:
     """Grids that take little time, from above."""
-    if one.quantity == "epsilon":
-        return 0.0, cell.roughly("epsilon", one.target), "coarse grid"
-    return -math.inf, _log_above(cell.roughly("delta", one.target)), "coarse grid"
+    if one.what == EPSILON:
+        return Said(0.0, cell.roughly("epsilon", one.target), "coarse grid")
+    return Said(-math.inf, _log_above(cell.roughly("delta", one.target)), "coarse grid")
 
 
-@_each
-def _divergences(cell: CellReader, one: _One) -> tuple[float, float, str]:
+@_of_logarithms
+def _divergences(cell: CellReader, one: Question) -> Said:
     """Divergences at the best order."""
-    read = cell.renyi.epsilon if one.quantity == "epsilon" else cell.renyi.log_delta
+    read = cell.renyi.epsilon if one.what == EPSILON else cell.renyi.log_delta
     upper = read(one.target, one.upper)
     order = "" if math.isnan(cell.renyi.best_order) else f" of order {cell.renyi.best_order:.6g}"
-    return BOTTOM[one.what], upper, f"Rényi divergence{order}"
+    return Said(BOTTOM[one.what], upper, f"Rényi divergence{order}")
 
 
 def log_below(largest: float, epsilon: float) -> float:
@@ -225,52 +206,60 @@ def climb(
 ) -> Reading:
     """Bounds at some targets, rung by rung; `steps` takes the rungs of one target.
 
-    `begun` is what the line says, the first rung, where it has been asked for all cells at once.
+    `begun` is what the line says, the first rung, where it has been asked for all cells at once.  Of several targets it
+    is asked at once, as neighbours share a line, and each of those that are left climbs by itself.
     """
-    out = begun or Reading.nothing(target, WHAT[quantity])
+    what, rungs = WHAT[quantity], cell.rungs(quantity)[begun is not None :]
+    out = begun or Reading.nothing(target, what)
     is_open = out.status != Status.TIGHT
-    for name in cell.rungs(quantity)[begun is not None :]:
-        nothing_yet = out.upper >= TOP[WHAT[quantity]]
-        is_open &= out.lower < TOP[WHAT[quantity]]  # infinite ones are final
-        if not is_open.any():
-            break
-        at = np.flatnonzero(is_open & (nothing_yet | _is_wide(cell, name, quantity, out)))
-        if not at.size:
-            continue
-        before = out.upper[at]
-        try:
-            said = LADDER[name].ask(cell, Question(quantity, target[at], before, only_upper))
-        except OutOfReachError as why:
-            steps.append(Step(LADDER[name].told, str(why), counts=False))
-            continue
-        _meet(cell, quantity, out, at, said)
-        is_open[at] &= ~said.is_final
-        bounds = Found(float(said.lower[0]), float(said.upper[0]), Status(int(said.status[0])))
-        steps.append(Step(said.name, bounds, counts=bool(out.upper[at[0]] < before[0])))
+    if target.size > 1 and rungs[:1] == ("line",):
+        rungs = rungs[1:]
+        with suppress(OutOfReachError):
+            out, is_final = cell.read_line(target, what, only_upper=only_upper)
+            is_open = ~is_final
+    for i in np.flatnonzero(is_open).tolist():
+        one = Question(what, float(target[i]), TOP[what], only_upper)
+        out.put(i, _climbed(cell, rungs, one, out.at(i), steps))
     return out
 
 
-def _is_wide(cell: CellReader, name: str, quantity: Quantity, out: Reading) -> NDArray[np.bool_]:
-    """Where intervals are so wide that a rung may say more."""
+def _climbed(cell: CellReader, rungs: tuple[str, ...], one: Question, known: Found, steps: list[Step]) -> Found:
+    """Bounds at one target; infinite ones are final."""
+    for name in rungs:
+        if known.lower >= TOP[one.what]:
+            break
+        if not _is_wide(cell, name, one.what, known):
+            continue
+        try:
+            said = LADDER[name].ask(cell, one._replace(upper=known.upper))
+        except OutOfReachError as why:
+            steps.append(Step(LADDER[name].told, str(why), counts=False))
+            continue
+        status = _status(one.what, said.lower, said.upper) if said.status is None else said.status
+        found = Found(said.lower, said.upper, status)
+        before, known = known, _meet(cell, one.what, known, found, is_line=name == "line")
+        steps.append(Step(said.name, found, counts=known.upper < before.upper))
+        if said.is_final:
+            break
+    return known
+
+
+def _is_wide(cell: CellReader, name: str, what: What, known: Found) -> bool:
+    """Whether the interval is so wide that a rung may say more."""
+    if known.upper >= TOP[what]:
+        return True
     if name in ("losses", "divergences") and cell.is_dear:
-        return np.zeros(out.upper.size, dtype=np.bool_)
-    low, high, _ = out
+        return False
     least = 1e-3 if name == "losses" and cell.has_sums else LADDER[name].width
-    with np.errstate(invalid="ignore"):
-        return np.asarray(high - low > least * (1.0 if quantity == "log_delta" else np.maximum(high, 0.0)))
+    return known.upper - known.lower > least * (1.0 if what == LOG_DELTA else max(known.upper, 0.0))
 
 
-def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.intp], said: Said) -> None:
+def _meet(cell: CellReader, what: What, before: Found, said: Found, *, is_line: bool) -> Found:
     """The one place where intervals meet; of a class of mechanisms no lower bound is known."""
-    before = out.take(at)
-    if said.name == "contour" or not cell.is_bound:
-        lower, upper = meet(np.maximum(before.lower, said.lower), said.upper, before.upper)
-        lower = np.maximum(lower, BOTTOM[WHAT[quantity]])
+    if is_line or not cell.is_bound:
+        lower, upper = narrowed(max(before.lower, said.lower), said.upper, before.upper)
+        lower = max(lower, BOTTOM[what])
     else:
-        lower, upper = np.full(at.size, BOTTOM[WHAT[quantity]]), np.minimum(said.upper, before.upper)
-    status = status_of_answer(quantity, lower, upper)
-    if said.name == "contour":
-        status = np.where((lower == said.lower) & (upper == said.upper), said.status, status)
-    else:
-        status = np.where((lower == before.lower) & (upper == before.upper), before.status, status)
-    out.put(at, Reading(lower, upper, status.astype(np.uint8)))
+        lower, upper = BOTTOM[what], min(said.upper, before.upper)
+    known = {before[:2]: before.status, said[:2]: said.status}
+    return Found(lower, upper, known.get((lower, upper), _status(what, lower, upper)))

@@ -45,8 +45,9 @@ class Listed:
 
         `instead` is asked where all sums are too many, and losses that are hardly ever drawn may matter.
         """
-        levels = [rare for rare in (RARE, 0.0) if (rare == 0.0 or instead) and _are_few(parts, rare)]
-        return cls(parts, levels, instead) if levels else None
+        if not (is_whole := _are_few(parts, 0.0)) and not (instead and _are_few(parts, RARE)):
+            return None
+        return cls(parts, [RARE] * bool(instead) + [0.0] * is_whole, instead)
 
     @property
     def is_whole(self) -> bool:
@@ -139,15 +140,16 @@ class _Both:
         """Bounds of the smallest epsilon >= 0 with this delta."""
         if (at_zero := self.deltas(0.0))[1] <= delta:
             return 0.0, 0.0
-        return (0.0 if at_zero[0] <= delta else self._end(0, delta)), self._end(1, delta)
+        first = 0.0 if at_zero[0] <= delta else self._end(0, delta, 0.0)
+        return first, self._end(1, delta, first)
 
-    def _end(self, side: int, delta: float) -> float:
+    def _end(self, side: int, delta: float, start: float) -> float:
         """The same on one side: where the sums say that delta is that small, and some roundings away from it."""
         one, sign, top = (self._lower, self._upper)[side], 2.0 * side - 1.0, self._tops[side]
         if not (rest := delta - self._lost[side]) > 0.0:
             return math.inf if rest < 0.0 else top
-        near = one.about(math.exp((1.0 - side) * self._less) * rest, sign) - (1.0 - side) * self._moved
-        return crossing(lambda at: (self.deltas(at)[side],) * 2, delta, top, near)[side]
+        near = one.about(math.exp((1.0 - side) * self._less) * rest, sign, start) - (1.0 - side) * self._moved
+        return crossing(lambda at: self.deltas(at)[side], delta, top, is_upper=side == 1, near=near)
 
     @property
     def _tops(self) -> tuple[float, float]:
@@ -169,13 +171,15 @@ class _Sums:
 
     def __init__(self, side: Sides) -> None:
         cut = _cut([count for _, count in side])
-        halves = [_summed([(one, n[half]) for (one, _), n in zip(side, cut, strict=True)]) for half in (0, 1)]
+        halves = [
+            _summed([(one, n[half]) for (one, _), n in zip(side, cut, strict=True) if n[half]]) for half in (0, 1)
+        ]
         first, second = sorted(halves, key=lambda half: half.loss.size)
         order = np.argsort(-first.loss)
         self._first, self._mass = first.loss[order], first.mass[order]
         order = np.argsort(-second.loss)
         loss, mass = second.loss[order], second.mass[order]
-        self._place, self._last = -loss, 0.0
+        self._place = -loss
         # delta at a loss exceeds that at the one before by the masses of all above it, times how much nearer they are
         weight = _weights(loss, mass)
         steps = np.diff(loss)
@@ -206,12 +210,12 @@ class _Sums:
         value = self._gain[above] - np.expm1(back) * weight
         return float(self._mass @ value), float(self._mass @ (np.exp(back) * weight))
 
-    def about(self, delta: float, sign: float) -> float:
+    def about(self, delta: float, sign: float, start: float) -> float:
         """Where the bound of delta from above (1) or below (-1) is that small, nearly; nan: not known."""
         delta = (delta - sign * self._dropped) * (1.0 - sign * self._off)
         if not delta > 0.0:
             return math.nan
-        return (self._between(delta) if self._first.size == 1 else self._searched(delta)) + sign * self.slip
+        return (self._between(delta) if self._first.size == 1 else self._searched(delta, start)) + sign * self.slip
 
     def _between(self, delta: float) -> float:
         """Where delta is that small: it is linear in exp(epsilon) between two losses."""
@@ -219,16 +223,15 @@ class _Sums:
         share = (delta - float(self._gain[last])) / float(self._weight[last])
         return float(self._from[last]) + math.log1p(-share) if share < 1.0 else math.nan
 
-    def _searched(self, delta: float) -> float:
+    def _searched(self, delta: float, start: float) -> float:
         """The same of both halves, by Newton's steps in the logarithm of delta."""
-        at, low, high = self._last, 0.0, max(self.top, 0.0)
+        at, low, high = min(start, max(self.top, 0.0)), 0.0, max(self.top, 0.0)
         for _ in range(60):
             value, steep = self._read(at)
             off = math.log(value) - math.log(delta) if value > 0.0 else -math.inf
             low, high = (at, high) if off > 0.0 else (low, at)
             step = off * value / steep if steep > 0.0 else -math.inf
             if abs(off) < 3e-7:
-                self._last = at
                 return at + step
             at = at + step if low < at + step < high else 0.5 * (low + high)
         return math.nan
@@ -267,7 +270,7 @@ def _summed(parts: Sides) -> _All:
         terms = max(terms + 1.0, float(min(one.mass.size, count)))  # what occurs no times is added without rounding
         if not one.mass.size:
             loss = log_mass = np.zeros(0)
-        elif count:
+        else:
             log_each = np.log(one.mass)
             sums, logs = _multiples(one.loss, log_each, count)
             loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, Status, meet, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, meet, status_of
 from fastacct.core.inputs import PAD, ROUNDING, Cells, Codes
 from fastacct_ext._kernels import Quantity
 
@@ -33,13 +33,21 @@ class Reading(NamedTuple):
     upper: Cells
     status: Codes
 
-    def put(self, at: NDArray[np.intp] | NDArray[np.bool_] | slice, values: Reading) -> None:
+    def put(self, at: NDArray[np.intp] | NDArray[np.bool_] | slice | int, values: Reading | Found) -> None:
         """Store values at some places."""
         self.lower[at], self.upper[at], self.status[at] = values
 
     def take(self, at: NDArray[np.intp] | NDArray[np.bool_]) -> Reading:
         """Those at some places."""
         return Reading(self.lower[at], self.upper[at], self.status[at])
+
+    def at(self, place: int) -> Found:
+        """One of them."""
+        return Found(float(self.lower[place]), float(self.upper[place]), Status(int(self.status[place])))
+
+    def copy(self) -> Reading:
+        """Arrays of its own."""
+        return Reading(self.lower.copy(), self.upper.copy(), self.status.copy())
 
     @classmethod
     def empty(cls, size: int) -> Reading:
@@ -55,9 +63,8 @@ class Reading(NamedTuple):
     def nothing(cls, target: Cells, what: Quantity) -> Reading:
         """The safe side, as the vectorised kernel gives it."""
         trivial = target >= 1.0 if what == EPSILON else target == np.inf
-        lower = np.full(target.shape, BOTTOM[what])
-        status = np.where(trivial, Status.TIGHT, Status.NOT_MET).astype(np.uint8)
-        return cls(lower, np.where(trivial, lower, TOP[what]), status)
+        lower, upper = np.full(target.shape, BOTTOM[what]), np.where(trivial, BOTTOM[what], TOP[what])
+        return cls(lower, upper, np.where(trivial, np.uint8(Status.TIGHT), np.uint8(Status.NOT_MET)))
 
 
 def both(target: Cells) -> Cells:
@@ -74,7 +81,7 @@ def status_within(lower: Cells, upper: Cells, what: Quantity) -> Codes:
     return np.where(tight, Status.TIGHT, Status.LOOSE).astype(np.uint8)
 
 
-def delta_from(low: Cells, high: Cells) -> tuple[Cells, Cells]:
+def delta_from(low: Cells | float, high: Cells | float) -> tuple[Cells, Cells]:
     """Bounds of delta, from those of its logarithm."""
     low = np.maximum(np.exp(low) * (1.0 - PAD) - math.ulp(0.0), 0.0)  # an ulp of numbers that have lost digits
     return low, np.minimum(np.exp(high) * (1.0 + PAD) + np.where(high > -np.inf, math.ulp(0.0), 0.0), 1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import partial
 
 from fastacct.core.bounds import Found, judged
 from fastacct.core.search import crossing
@@ -23,12 +24,8 @@ class OneSided(ABC):
     def end(self, delta: float) -> float:
         """An epsilon where an upper bound is at most that; of a lower one the largest loss."""
 
-    def near(self, delta: float) -> float:
-        """About where the bound is that, if that is seen at once."""
-        return math.nan
-
-    def epsilon(self, delta: float) -> float:
-        """Bound of the smallest epsilon >= 0 with this delta, on the same side."""
+    def epsilon(self, delta: float, near: float = math.nan) -> float:
+        """Bound of the smallest epsilon >= 0 with this delta, on the same side, which may be `near`."""
         if self.delta(0.0, delta) <= delta:
             return 0.0
         if self.infinite > delta:
@@ -36,7 +33,8 @@ class OneSided(ABC):
         end = self.end(delta)
         if self.infinite == delta:
             return end
-        return crossing(lambda epsilon: (self.delta(epsilon, delta),) * 2, delta, end, self.near(delta))[self.is_upper]
+        bound = partial(self.delta, least=delta)
+        return crossing(bound, delta, end, is_upper=self.is_upper, near=near)
 
 
 class TwoSided:
@@ -51,4 +49,5 @@ class TwoSided:
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
-        return judged(self._lower.epsilon(delta), self._upper.epsilon(delta), math.inf)
+        upper = self._upper.epsilon(delta)
+        return judged(self._lower.epsilon(delta, upper), upper, math.inf)

@@ -27,7 +27,7 @@ def test_each_end_has_been_seen_on_its_side(rate, log_target, width, top):
         value = math.exp(-rate * x)
         return value * (1.0 - width), value * (1.0 + width)
 
-    low, high = crossing(bounds, target, top)
+    low, high = (crossing(lambda x, i=i: bounds(x)[i], target, top, is_upper=i == 1) for i in (0, 1))
     assert 0.0 <= low <= high <= top
     assert low == 0.0 or (low in asked and bounds(low)[0] >= target)
     assert high == top or (high in asked and bounds(high)[1] <= target)
@@ -37,9 +37,16 @@ def test_each_end_has_been_seen_on_its_side(rate, log_target, width, top):
         assert high - low <= 1e-8 * root + 8.0 * width / rate
 
 
+@pytest.mark.parametrize("near", [2.0, 2.0 * (1.0 + 1e-9), 2.0 * (1.0 + 1e-6), 1.9, 7.0, 1e-3, 0.0, 1e9, math.nan])
+def test_a_number_that_is_said_to_be_near_is_believed_where_it_is(near):
+    low, high = (crossing(lambda x: math.exp(-x), math.exp(-2.0), 50.0, is_upper=i, near=near) for i in (False, True))
+    assert math.exp(-high) <= math.exp(-2.0) <= math.exp(-low)
+    assert high - low < 1e-8
+
+
 @pytest.mark.parametrize("jump", [0.3, 0.999999, 1e-12, 1e-30])
 def test_a_jump_is_enclosed(jump):
-    low, high = crossing(lambda x: (0.5, 0.5) if x < jump else (0.0, 0.0), 0.1, 1.0)
+    low, high = (crossing(lambda x: 0.5 if x < jump else 0.0, 0.1, 1.0, is_upper=i) for i in (False, True))
     assert low < jump <= high <= low * (1.0 + 1e-11)
 
 
@@ -72,7 +79,7 @@ def test_a_level_on_the_scale_of_a_model_that_is_much_alike_is_straight():
         return math.expm1(2.0 / x) * (1.0 + 0.01 * math.tanh(x))
 
     def model(value):
-        return 2.6 / math.log1p(value) if value < 1e6 else 0.0
+        return np.where(value < 1e6, 2.6 / np.log1p(value), 0.0)
 
     straight, slope = straightened(model, 3.0, -1.2)
 
@@ -84,9 +91,11 @@ def test_a_level_on_the_scale_of_a_model_that_is_much_alike_is_straight():
         assert (level(x) > 0.0) == (x < root)
         assert level(x) == pytest.approx(-math.log(x / root), abs=0.02)
     asked.clear()
-    assert boundary(level, None, "the target", start=model(3.0), slope=slope) == pytest.approx(root, rel=1e-9)
+    assert boundary(level, None, "the target", start=float(model(np.array(3.0))), slope=slope) == pytest.approx(
+        root, rel=1e-9
+    )
     assert len(asked) <= 6
-    assert straightened(lambda value: 0.0, 3.0, -1.2) == (float, -1.2)
+    assert straightened(np.zeros_like, 3.0, -1.2) == (float, -1.2)
 
 
 @pytest.mark.parametrize("slope", [-3.0, -0.6, 0.7])

@@ -35,18 +35,35 @@ def test_no_rung_is_asked_above_a_line_that_is_tight(monkeypatch):
 def test_bounds_that_exclude_each_other_are_told_and_the_larger_one_counts(monkeypatch):
     job = fa.DiscreteGaussian(5.0) * 3
     honest = fa.epsilon_bounds(job * 1, delta=1e-4)
-    rung = ladder.LADDER["line"]
-
-    def lie(cell, question):
-        size = question.target.size
-        low, high = np.zeros(size), np.full(size, 0.5 * honest.lower)
-        return ladder.Said(low, high, np.ones(size, dtype=np.uint8), "a lie", np.zeros(size, dtype=bool))
-
-    monkeypatch.setitem(ladder.LADDER, "line", rung._replace(ask=lie))
+    lie = ladder.Said(0.0, 0.5 * honest.lower, "a lie")
+    monkeypatch.setitem(ladder.LADDER, "line", ladder.LADDER["line"]._replace(ask=lambda *_: lie))
     with pytest.warns(DisjointBoundsWarning):
         found = fa.epsilon_bounds(fa.DiscreteGaussian(5.0) * 3, delta=1e-4)
     assert found.upper >= honest.lower
     assert found.lower == 0.0  # either may be the wrong one
+
+
+@pytest.mark.parametrize(
+    ("job", "neighbors"),
+    [
+        (fa.DiscreteGaussian(3.0).poisson(0.2) * 2, "add_remove"),
+        (fa.Laplace(2.0) * 3 + fa.PureDP(0.1), "add_remove"),
+        (fa.from_pmf([0.6, 0.25, 0.15], [0.3, 0.3, 0.4]).poisson(0.3) + fa.Exponential(0.3), "remove"),
+    ],
+    ids=["listed", "pure", "table"],
+)
+def test_targets_that_are_asked_together_have_the_bounds_of_each_alone(job, neighbors):
+    """The line is asked for all at once, and each that it leaves climbs by itself; 0 has the sum of pure guarantees."""
+    for ask, name, targets in (
+        (fa.epsilon_bounds, "delta", [0.0, 1e-12, 1e-5, 0.02, 1.0]),
+        (fa.delta_bounds, "epsilon", [0.0, 0.1, 1.0, 9.0, math.inf]),
+    ):
+        together = ask(fa.Process(list(job * 1)), **{name: targets}, neighbors=neighbors)
+        alone = [ask(fa.Process(list(job * 1)), **{name: target}, neighbors=neighbors) for target in targets]
+        for i, one in enumerate(alone):
+            if one.status == fa.Status.TIGHT:
+                assert (together.lower[i], together.upper[i], together.status[i]) == one
+            assert together.upper[i] <= one.upper
 
 
 def test_divergences_answer_where_losses_that_are_known_from_two_sides_do_not():

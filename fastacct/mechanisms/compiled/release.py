@@ -91,8 +91,9 @@ class OneRelease:
             if most == math.inf:
                 return Found(0.0, math.inf, Status.NOT_MET)
             high = most
-        ends = crossing(lambda epsilon: self.delta(epsilon)[:2], delta, high)
-        return judged(*ends, math.inf)
+        at_most = crossing(lambda epsilon: self.delta(epsilon).upper, delta, high, is_upper=True)
+        at_least = crossing(lambda epsilon: self.delta(epsilon).lower, delta, high, is_upper=False, near=at_most)
+        return judged(at_least, at_most, math.inf)
 
     def _around(self, epsilon: float) -> Index:
         """The panels in which the loss may pass epsilon."""
