@@ -23,6 +23,10 @@ cdef extern from "include/density/panel.h" nogil:
 cdef extern from "include/density/convolve.h" nogil:
     void fa_convolve(int64_t n, const double *a, int64_t m, const double *b, double *out)
 
+cdef extern from "include/density/spread.h" nogil:
+    int FA_SPREAD_ALL
+    int fa_spread(int64_t many, const double *place, const double *weight, int64_t n, double *sum, double *rest)
+
 cdef extern from "include/density/window.h" nogil:
     ctypedef struct fa_window:
         int is_upper
@@ -83,6 +87,19 @@ def convolve(const double[::1] a, const double[::1] b, double[::1] out):
         raise ValueError("array lengths do not fit")
     with nogil:
         fa_convolve(a.shape[0], &a[0], b.shape[0], &b[0], &out[0])
+
+
+def spread(const double[::1] place, const double[::1] weight, int64_t n, double[:, ::1] out):
+    """Weights spread over the whole numbers near their places, which begin again after n: sums, and what they lack."""
+    cdef bint is_done
+    if place.shape[0] < 1 or weight.shape[0] != place.shape[0] or n < 1:
+        raise ValueError("array lengths do not fit")
+    if out.shape[0] != 2 or out.shape[1] < n + FA_SPREAD_ALL - 1:
+        raise ValueError("array lengths do not fit")
+    with nogil:
+        is_done = fa_spread(place.shape[0], &place[0], &weight[0], n, &out[0, 0], &out[1, 0])
+    if not is_done:
+        raise ValueError("a place is no finite number")
 
 
 cdef class TiltedMasses:

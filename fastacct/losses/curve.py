@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.relations import DIRECTIONS, Direction
-from fastacct.core.work import counted
+from fastacct.core.work import counted, kept
 from fastacct.losses.loss import Apart, Atoms, Bracket, Pair, refuse_where
 
 Deltas = Callable[[Direction, Cells], tuple[Cells, Cells]]
@@ -35,6 +36,26 @@ class _Half(NamedTuple):
         k = np.clip(np.searchsorted(self.loss, loss, side="right") - 1, 0, self.loss.size - 2)
         share = np.expm1(loss - self.loss[k]) / np.expm1(self.loss[k + 1] - self.loss[k])
         return np.asarray(self.height[k] + (self.height[k + 1] - self.height[k]) * np.minimum(share, 1.0))
+
+
+class Curve(Apart):
+    """A pair by few points of its curve, `soon`, and by many, where anything else is asked of it."""
+
+    soon = property(lambda self: self._soon)
+    above = property(lambda self: self._made().above)
+    below = property(lambda self: self._made().below)
+
+    def __init__(self, soon: Apart, made: Callable[[], Apart]) -> None:
+        self._soon, self._made, self.is_ordered = soon, made, False
+
+    def each(self, make: Callable[[Pair], Pair]) -> Apart:
+        """Another pair of both."""
+        return Curve(self._soon.each(make), kept(1)(lambda: self._made().each(make)))
+
+
+def curve_of(deltas: Deltas, soon: int = 12288) -> Curve:
+    """The pair with these deltas, by so many points first."""
+    return Curve(of_deltas(deltas, soon), kept(1)(partial(of_deltas, deltas)))
 
 
 def of_deltas(deltas: Deltas, points: int = 36864, least: float = 1e-26) -> Apart:
@@ -63,13 +84,13 @@ def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]
     places, wide, work = {}, 0.0, 0.0
     for direction in DIRECTIONS["add_remove"]:
         end = _first_below(deltas, direction, least)
-        rough = end * np.union1d(np.geomspace(1e-6, 1.0, 48), np.linspace(0.0, 1.0, 24))
+        rough = end * np.union1d(np.geomspace(1e-4, 1.0, 20), np.linspace(0.0, 1.0, 16))
         with counted() as done:
             low, high = _falling(*deltas(direction, rough))
         work += sum(done.values()) / rough.size
         wide = max(wide, float(np.median(high - low) / max(np.median(high), 1e-300)))
         log_delta, is_wide = np.log(np.maximum(high, least)), high - low > 1e-7 * high
-        dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, 0.12 * log_delta - 3.0 * is_wide))
+        dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, 0.16 * log_delta - 3.0 * is_wide))
         near = np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
         places[direction] = fine, np.stack([near, np.interp(fine, rough, log_delta[0] - log_delta)])
     fewer = max(1.0 + 0.8 * (wide > 1e-9) + 3.0 * (wide > 1e-8), 0.5 * work * points / 1e10)

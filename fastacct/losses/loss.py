@@ -212,6 +212,11 @@ class Pair:
         return self
 
     @property
+    def soon(self) -> Pair:
+        """What says nearly as much and is made sooner: itself, where there is no such pair."""
+        return self
+
+    @property
     def is_nothing(self) -> bool:
         """Whether nothing is released."""
         return self is NOTHING
@@ -236,6 +241,10 @@ class Apart(Pair):
         self.above: Pair = above.above if isinstance(above, Apart) else above
         self._below = below
         self.is_ordered = is_ordered
+
+    def each(self, make: Callable[[Pair], Pair]) -> Apart:
+        """What is made of both, from above and from below."""
+        return Apart(make(self.above), make(self.below))
 
     @cached
     def below(self) -> Pair:

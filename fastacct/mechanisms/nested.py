@@ -15,7 +15,7 @@ from fastacct.core.relations import ALL, SAMPLED, Relation, both_ways
 from fastacct.core.rounding import at_least
 from fastacct.core.search import ORDERS
 from fastacct.core.work import kept
-from fastacct.losses.curve import of_deltas
+from fastacct.losses.curve import curve_of
 from fastacct.losses.divergence import unknown
 from fastacct.losses.loss import NOTHING, Bracket, OutOfReachError, Pair
 from fastacct.losses.total import total_losses
@@ -217,7 +217,7 @@ class _Whole(Pair):
 def _by_curve(job: Process, relation: Relation, deltas_of: Callable[..., tuple[Cells, Cells]]) -> Pair | None:
     """Kept for other rates and counts; None where deltas are not known well, or do not say all of it."""
     try:
-        return of_deltas(partial(deltas_of, job, relation))
+        return curve_of(partial(deltas_of, job, relation))
     except OutOfReachError:
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -15,7 +16,7 @@ from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.atoms import are_scattered
-from fastacct.losses.loss import Pair, Part
+from fastacct.losses.loss import OutOfReachError, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
 from fastacct.readers.asked import Quantity, Settings
 from fastacct.readers.grid.reader import Grid
@@ -138,7 +139,8 @@ class CellReader(Guarded):
         self._guard()
 
     def _forget(self) -> None:
-        vars(self).pop("_sides", None)
+        for name in ("_sides", "_finer"):
+            vars(self).pop(name, None)
 
     @property
     def lock(self) -> RLock:
@@ -206,17 +208,6 @@ class CellReader(Guarded):
         """Whether they are sums of Gaussian mixtures: a grid takes seconds, and says more of rare steps alone."""
         return self.is_gaussian and [count for _, count in self.table] != [1]
 
-    @cached
-    def pairs(self) -> list[tuple[Pair, int]]:
-        """The losses of everything that releases something."""
-        used = []
-        for mechanism, count in self.table:
-            pair = self._line.pair(mechanism)
-            _ = pair.remove, pair.add  # of what is data for a line alone there are no losses one by one
-            if not pair.is_nothing:
-                used.append((pair, count))
-        return used
-
     def rungs(self, quantity: Quantity) -> tuple[str, ...]:
         """Which rungs are asked, in this order: for an epsilon of atoms alone their sums first."""
         rungs = self.settings.rungs
@@ -232,11 +223,25 @@ class CellReader(Guarded):
 
     @cached
     def _sides(self) -> list[Side]:
-        """Readers of the directions of the relation; one where both are the same."""
+        """Readers of the directions of the relation; one where both are the same.  Of losses that are made soon."""
+        return self._sides_of(lambda pair: pair.soon)
+
+    @cached
+    def _finer(self) -> list[Side]:
+        """The same of losses that are known better."""
+        return self._sides_of(lambda pair: pair)
+
+    def _sides_of(self, known: Callable[[Pair], Pair]) -> list[Side]:
+        used = []
+        for mechanism, count in self.table:
+            pair = known(self._line.pair(mechanism))
+            _ = pair.remove, pair.add  # of what is data for a line alone there are no losses one by one
+            if not pair.is_nothing:
+                used.append((pair, count))
         directions = DIRECTIONS[self.relation]
-        if all(pair.is_mirrored for pair, _ in self.pairs):
+        if all(pair.is_mirrored for pair, _ in used):
             directions = directions[:1]
-        return [Side(self.pairs, direction, self.settings, self._noise) for direction in directions]
+        return [Side(used, direction, self.settings, self._noise) for direction in directions]
 
     @property
     def _noise(self) -> _Noise | None:
@@ -265,13 +270,27 @@ class CellReader(Guarded):
     def larger(
         self, quantity: Literal["epsilon", "delta"], target: float, *, only_upper: bool = False
     ) -> tuple[float, float, str]:
-        """Bounds of the larger direction by losses, and what reads it."""
-        least, upper, name = -math.inf, -math.inf, ""
-        for side in self._sides:
-            if least > -math.inf and not isinstance(side.reader, Listed) and side.roughly(quantity, target) <= least:
-                continue  # it is not the larger one
-            found = side.ask(quantity, target, only_upper=only_upper)
-            if found.upper > upper:
-                upper, name = found.upper, side.name
-            least = max(least, found.lower)
-        return least, upper, name
+        """Bounds of the larger direction by losses, and what reads it: of those that are made soon, where they say
+        enough of epsilon; of delta they hardly ever do."""
+        if all(pair.soon is pair for pair in map(self._line.pair, dict(self.table))):
+            return _largest(self._sides, quantity, target, only_upper)
+        if quantity == "epsilon":
+            with suppress(OutOfReachError):
+                found = _largest(self._sides, quantity, target, only_upper)
+                if found[1] - found[0] <= TIGHT_WIDTH * found[0]:
+                    return found
+        return _largest(self._finer, quantity, target, only_upper)
+
+
+def _largest(
+    sides: list[Side], quantity: Literal["epsilon", "delta"], target: float, only_upper: bool
+) -> tuple[float, float, str]:
+    least, upper, name = -math.inf, -math.inf, ""
+    for side in sides:
+        if least > -math.inf and not isinstance(side.reader, Listed) and side.roughly(quantity, target) <= least:
+            continue  # it is not the larger one
+        found = side.ask(quantity, target, only_upper=only_upper)
+        if found.upper > upper:
+            upper, name = found.upper, side.name
+        least = max(least, found.lower)
+    return least, upper, name

@@ -162,6 +162,7 @@ def _has_rare(pair: Mixture) -> bool:
 
 def is_one(pair: Pair) -> bool:
     """Whether losses are known by one pair, or by two of one mixture, of which some components are known to be rare."""
+    pair = pair.soon
     if not isinstance(pair, Apart):
         return True
     above = mixture_of(pair.above)

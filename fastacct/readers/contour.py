@@ -213,6 +213,7 @@ class Contour:
     def _loss(self, mechanism: Mechanism, below: bool) -> Mixture | Pieces | None:
         """What the kernels read of a mechanism; None where nothing is released."""
         pair = self.pair(mechanism)
+        refuse_where(pair.soon is not pair, f"the losses of {mechanism!r} are no data")
         if isinstance(pair, Apart):
             pair = pair.below if below else pair.above
         if (mixture := mixture_of(pair)) is not None or pair.is_nothing:

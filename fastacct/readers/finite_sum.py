@@ -18,6 +18,7 @@ from fastacct.core.rounding import fft_size
 from fastacct.losses.loss import PROBES, Atoms, Moment, composed, log_moment, refuse_where, weighted
 from fastacct.readers.far_losses import FarLosses, up_to
 from fastacct.readers.tilt import log_values
+from fastacct_ext._densities import spread
 
 _MOST_SUMMED: Final = 1.5e7
 """Times parts and 4: about a twentieth of a microsecond each."""
@@ -232,26 +233,12 @@ def _moments(loss: Cells, weight: Cells, period: float, points: int, near: int =
     roundings, but for 4 of t loss: each atom is spread by a Gaussian of two steps, whose transform is divided away, to
     the numbers up to `near` away."""
     n = fft_size(4 * points)
-    place = loss * (n / period)
-    first = np.rint(place)
-    used, number = np.unique(np.mod(first - near, n).astype(np.int64), return_inverse=True)
-    parts = max(min((1 << 17) // used.size, 64), 1)  # sums of fewer atoms each have fewer roundings
-    number = number * parts + np.arange(loss.size) % parts
-    spread = weight * np.exp(-0.125 * (first - place) ** 2)
-    counts = np.zeros(math.ceil((n + 2 * near + 1) / n) * n)
-    for side, start in ((1, 0), (-1, 1)):
-        ratio = np.exp(-0.25 * side * (first - place))
-        grown = spread * ratio**start
-        for step in range(start, near + 1):
-            share = grown * math.exp(-0.125 * step * step)
-            here = np.bincount(number, share, used.size * parts).reshape(-1, parts).sum(axis=1)
-            counts[used + (near + side * step)] += here
-            grown = grown * ratio
-    counts = counts.reshape(-1, n).sum(axis=0)  # the numbers begin again, several times where there are few
-    most = int(np.bincount(number).max()) + parts + 2 * near + 2
+    counts = np.zeros((2, n * math.ceil(1.0 + 2.0 * near / n)))
+    spread(loss * (n / period), weight, n, counts)
+    numbers = np.roll(counts.sum(axis=0).reshape(-1, n).sum(axis=0), -near)  # which begin again
     undo = np.exp(2.0 * (np.arange(points) * (2.0 * math.pi / n)) ** 2)
-    wave = np.fft.rfft(counts)[:points].conj() * (undo / math.sqrt(8.0 * math.pi))
-    return wave, undo * (8.0 * math.log2(n) + most + 160.0)
+    wave = np.fft.rfft(numbers)[:points].conj() * (undo / math.sqrt(8.0 * math.pi))
+    return wave, undo * (8.0 * math.log2(n) + 200.0)
 
 
 def _least_geometric(log_first: Cells, rate: Cells, rounded: Cells) -> float:

@@ -173,6 +173,38 @@ def test_samples_within_samples_against_integrals(numbers, epsilon, tilt, losses
     assert upper - lower <= 1e-4 * truth
 
 
+@pytest.mark.parametrize(
+    ("soon", "rate", "direction"),  # of each rate the curve is kept
+    [(12288, 0.11, "remove"), (12288, 0.12, "add"), (600, 0.13, "remove"), (600, 0.14, "add")],
+)
+def test_many_points_are_asked_where_few_say_too_little(soon, rate, direction, monkeypatch):
+    asked, made = [], curve.of_deltas
+
+    def count(deltas, *points):
+        asked.append(points)
+        return made(deltas, *points)
+
+    monkeypatch.setattr(curve.curve_of, "__defaults__", (soon,))
+    monkeypatch.setattr(curve, "of_deltas", count)
+    job = (fa.Gaussian(1.0).poisson(rate) * 10).poisson(0.2) * 100
+    assert fa.epsilon_bounds(job, delta=1e-6, neighbors=direction).status == fa.Status.TIGHT
+    assert asked == [(soon,), ()][: 1 + (soon == 600)]
+    lower, upper, _ = fa.delta_bounds(job, epsilon=3.0, neighbors=direction)
+    assert 0.0 < upper - lower <= 3e-6 * upper
+    assert asked == [(soon,), ()]
+
+
+def test_what_asks_for_more_than_epsilon_has_many_points():
+    pair = curve.curve_of(gaussian(1.0))
+    drawn = sample(pair, 0.1)
+    for one in (pair, drawn):
+        few, many = (len(known.remove.upper.as_atoms().loss) for known in (one.soon, one))
+        assert few < 20_000 < 40_000 < many
+    few, same = (known.add.lower.as_atoms() for known in (sample(pair.soon, 0.1), drawn.soon))
+    assert np.array_equal(few.loss, same.loss)
+    assert np.array_equal(few.mass, same.mass)
+
+
 @pytest.mark.parametrize("rate", [0.01, 0.5])
 def test_one_round_is_the_amplified_curve_of_its_client(rate):
     inner = fa.Gaussian(1.0).poisson(0.1) * 10 + fa.Laplace(4.0)

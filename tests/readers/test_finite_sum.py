@@ -109,9 +109,9 @@ def test_what_is_beyond_the_last_point_is_counted(monkeypatch):
     assert moved > 5
 
 
-def off(made: FiniteSum, loss: Cells, weight: Cells, **near: int) -> float:
+def off(made: FiniteSum, loss: Cells, weight: Cells) -> float:
     """Largest error of the sums of all phases, over what the ledger says."""
-    found, grown = finite_sum._moments(loss, weight, made._period, made.points, **near)
+    found, grown = finite_sum._moments(loss, weight, made._period, made.points)
     t = np.arange(made.points).astype(np.longdouble) * np.longdouble(made._spacing)
     x = np.multiply.outer(t, loss.astype(np.longdouble))
     real, imaginary = (np.sum(wave(x) * weight, axis=1) for wave in (np.cos, np.sin))
@@ -126,7 +126,6 @@ def test_all_phases_are_as_good_as_their_ledger_says(wide):
     loss, weight = 0.3 + wide * rng.standard_normal(200), rng.random(200)
     weight /= weight.sum()
     assert off(made, loss, weight) < 1.0
-    assert off(made, loss, weight, near=11) > 1.0
 
 
 @pytest.mark.parametrize("points", [1, 2, 3, 5, 8, 13])
@@ -137,12 +136,12 @@ def test_few_phases_are_those_of_all_atoms(points):
     assert off(few, loss, weight / weight.sum()) < 1.0
 
 
-def test_many_atoms_are_added_up_in_many_sums():
-    """So that few roundings are counted: a hundredth of one for each atom."""
+def test_sums_of_many_atoms_have_the_rounding_of_two():
+    """A hundredth of one for each atom would be a hundred; as many as there are would be 20,000."""
     made, rng = FiniteSum([(atoms(LOSS, MASS), 1)], 2.0, 0.01), np.random.default_rng(3)
     loss, weight = 0.3 + 1e-3 * rng.standard_normal(20_000), np.full(20_000, 1.0 / 20_000)
     assert off(made, loss, weight) < 1.0
-    assert finite_sum._moments(loss, weight, made._period, made.points)[1][0] < 0.05 * loss.size
+    assert finite_sum._moments(loss, weight, made._period, made.points)[1][0] < 300.0
 
 
 SPREAD = atoms(1e-3 * np.random.default_rng(1).standard_normal(60), np.full(60, 1.0 / 60.0))

@@ -1,5 +1,5 @@
 """Masses of densities (density/panel.h) and composed masses on a grid (density/window.h): each error, made as large as
-it may be, is inside with its entry and outside without."""
+it may be, is inside with its entry and outside without.  Weights at any places (density/spread.h)."""
 
 import math
 
@@ -148,3 +148,20 @@ def test_epsilon_of_composed_masses_is_on_the_side_of_the_bound(is_upper, errors
 def test_masses_are_convolved():
     lists = [1.0, 2.0, 4.0], [1.0, 8.0, 0.0, 64.0]
     assert call("density", "both", lists=lists, answers=6) == [1, 10, 20, 96, 128, 256]
+
+
+@pytest.mark.parametrize("many", [1, 10_001])
+def test_weights_are_spread_over_all_numbers_near_them(many):
+    """To two roundings of their sums, however many have the same place, and 160 of each."""
+    places, weights = [3.25, -1000.5, 39.875], [0.3, 1.7, 0.0003]
+    high, low = np.array(call("density", "spread", many, lists=(places, weights), answers=2 * 76)).reshape(2, 76)
+    with mp.workdps(40):
+        true = [mpf(0)] * 76
+        for place, weight, count in zip(places, weights, (1, 1, many), strict=True):
+            nearest = round(place) if place != -1000.5 else -1000  # to an even number
+            for number in range(nearest - 18, nearest + 19):
+                true[nearest % 40 + number - nearest + 18] += count * weight * exp(-((number - mpf(place)) ** 2) / 8)
+        for k in range(76):
+            assert abs(mpf(float(high[k])) + mpf(float(low[k])) - true[k]) <= 40 * mpf(2) ** -53 * true[k]
+    if many > 1:  # one sum alone has more roundings
+        assert np.abs(low).max() > 100.0 * 2.0**-53 * high.max()

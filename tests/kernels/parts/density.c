@@ -1,8 +1,11 @@
 /* density.c -- masses of densities in panels (density/panel.h), composed masses on a grid (density/window.h), and their
- * convolution (density/convolve.h).
+ * convolution (density/convolve.h); weights at any places (density/spread.h).
  */
+#include <string.h>
+
 #include "density/convolve.h"
 #include "density/panel.h"
+#include "density/spread.h"
 #include "density/window.h"
 
 static double apart;
@@ -35,3 +38,12 @@ void window(double is_upper, double n, double first, double spacing, double infi
 
 /* masses of two lists, of 3 and of 4 */
 void both(const double *a, const double *b, double *out) { fa_convolve(3, a, 4, b, out); }
+
+/* three weights, of which the last counts `many` times, spread over 40 numbers: both parts of the sums */
+void spread(double many, const double *place, const double *weight, double *out)
+{
+    int i, n = 40 + FA_SPREAD_ALL - 1;
+    memset(out, 0, 2 * sizeof(double) * (size_t)n);
+    for (i = 0; i < (int)many; i++)
+        (void)fa_spread(i == 0 ? 3 : 1, place + (i == 0 ? 0 : 2), weight + (i == 0 ? 0 : 2), 40, out, out + n);
+}
