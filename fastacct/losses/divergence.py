@@ -55,7 +55,7 @@ def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
     if not isinstance(source, Atoms) or source.infinite > 0.0:
         return unknown(orders)
     keep = source.mass > 0.0
-    excess = max(0.0, source.total - 1.0) + 4.0 * ROUNDING
+    excess = max(0.0, float(source.mass.sum()) - 1.0) + 64.0 * ROUNDING  # added by pairs
     loss = (source.loss + source.loss_error)[keep]
     return of_atoms(np.log(source.mass[keep]), loss, orders) + excess / (orders - 1.0)
 

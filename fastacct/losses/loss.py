@@ -125,11 +125,6 @@ class Atoms(Loss):
         """Itself."""
         return self
 
-    @cached
-    def total(self) -> float:
-        """The sum of all masses, correctly rounded."""
-        return math.fsum(self.mass)
-
     def without_rare(self, tail: float, *, is_upper: bool) -> Loss:
         """Without the largest losses."""
         if tail == 0.0:
