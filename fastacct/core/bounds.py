@@ -134,7 +134,7 @@ def status_of(lower: Cells | float, upper: Cells | float) -> Codes:
 
 def status_at(lower: float, upper: float, worst: float, *, is_log: bool) -> Status:
     """That of one interval, of logarithms by its width itself."""
-    if upper - lower <= TIGHT_WIDTH * (1.0 if is_log else upper) or upper == -math.inf:
+    if upper - lower <= TIGHT_WIDTH * (1.0 if is_log else upper) < math.inf or upper == -math.inf:
         return Status.TIGHT
     return Status.NOT_MET if upper >= worst else Status.LOOSE
 
