@@ -261,5 +261,5 @@ def _meet(cell: CellReader, what: What, before: Found, said: Found, *, is_line: 
         lower = max(lower, BOTTOM[what])
     else:
         lower, upper = BOTTOM[what], min(said.upper, before.upper)
-    known = {before[:2]: before.status, said[:2]: said.status}
+    known = {said[:2]: said.status, before[:2]: before.status}
     return Found(lower, upper, known.get((lower, upper), _status(what, lower, upper)))
