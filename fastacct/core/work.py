@@ -56,7 +56,11 @@ def kept(most: int | None) -> Callable[[Callable[_Asked, _Answer]], Callable[_As
         @lru_cache(maxsize=most)
         def known(*given: _Asked.args, **named: _Asked.kwargs) -> tuple[_Answer, Done]:
             with counted() as done:
-                return ask(*given, **named), done
+                answer = ask(*given, **named)
+                # under the name of the question, which is the same when it is forgotten and asked again
+                own = [key for key in done if type(key) is object]
+                done[ask, given, *named.items()] = sum(done.pop(key) for key in own)
+            return answer, done
 
         @wraps(ask)
         def found(*given: _Asked.args, **named: _Asked.kwargs) -> _Answer:

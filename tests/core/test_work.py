@@ -182,3 +182,20 @@ def test_an_answer_that_is_kept_counts_once_in_a_search():
         assert asked(lambda: [ask(1.0), ask(2.0), ask(1.0)]) == 30.0
     assert seen == [1.0, 2.0]
     assert asked(lambda: [work.spend(3.0), work.spend(3.0)]) == 6.0
+
+
+def test_an_answer_that_was_forgotten_and_is_asked_again_counts_once():
+    """What another answer that is kept was made of has the name of its question."""
+
+    @work.kept(1)
+    def part(x):
+        work.spend(10.0 * x)
+        return x
+
+    @work.kept(None)
+    def whole(x):
+        work.spend(1.0)
+        return part(x) + part(x)
+
+    for _ in range(2):
+        assert asked(lambda: [whole(1.0), part(2.0), part(1.0)]) == 31.0

@@ -267,6 +267,7 @@ MUTANTS = (
      "mechanisms/own_mechanism test_a_sample_of_divergences and remove"),
     ("core/deltas.py", "max(near, float(beyond[at]))", "max(near, 0.0 * float(beyond[at]))",
      "verbs/moments test_the_standard"),
+    ("core/work.py", "done[ask, given, *named.items()]", "done[object()]", "core/work test_an_answer_that_was"),
     ("core/work.py", "_HERE.done = before\n        note(done)", "_HERE.done = before",
      "core/work test_nobody_counts"),
     ("core/work.py", "            note(done)\n            return answer", "            return answer",

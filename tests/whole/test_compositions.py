@@ -12,7 +12,6 @@ import fastacct as fa
 from fastacct.losses.loss import OutOfReachError
 from fastacct.readers import cell
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import delta_of
 from fastacct.testing import examples
 
 EXAMPLES = list(examples())
@@ -103,7 +102,7 @@ class Recorder:
 
     shared = 1.0, 0
 
-    def __init__(self, parts, *_):
+    def __init__(self, parts, *_, **__):
         self.parts = parts
 
 
@@ -118,7 +117,9 @@ def test_readers_of_losses_get_every_part_with_its_count(monkeypatch):
                 continue  # a grid does not read it
             job = (mechanism * 1).decompose(neighbors)
             with suppress(OutOfReachError):
-                for pair, _ in cell.CellReader(Contour.of(job, neighbors), 0, cell.Settings(), delta_of).pairs[:1]:
+                pair = Contour.of(job, neighbors).pair(mechanism)
+                _ = pair.remove, pair.add
+                if not pair.is_nothing:
                     used[mechanism] = pair
         for (first, second), counts in itertools.product(itertools.permutations(used.values(), 2), COUNTS):
             side = cell.Side(list(zip((first, second), counts, strict=True)), "remove", cell.Settings())
