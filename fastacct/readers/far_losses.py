@@ -38,7 +38,7 @@ def known_atoms(part: Part, is_upper: bool, rare: float) -> Atoms:
     source = cast("Atoms", loss_of.as_atoms())
     loss = source.loss + side * (source.loss_error + 4.0 * ROUNDING * np.abs(source.loss))
     keep = source.mass > rare / max(source.mass.size, 1)
-    refuse_where(not keep.any(), "each loss of a part is rare")
+    refuse_where(0 == keep.sum() < keep.size, "each loss of a part is rare")
     gone = is_upper * float(source.mass[~keep].sum()) * (1.0 + 1e-9)
     return Atoms(loss[keep], np.zeros(int(keep.sum())), source.mass[keep], infinite=min(source.infinite + gone, 1.0))
 

@@ -217,3 +217,11 @@ def test_a_side_whose_losses_are_all_rare_has_no_sum():
         fa.Together(inner).poisson(0.06962657289400637) * 3, delta=0.0009983323090721299
     )
     assert lower <= upper < math.inf
+
+
+def test_a_loss_that_is_always_infinite_is_known():
+    always = fa.from_pmf([1.0, 0.0], [0.0, 1.0])
+    assert fa.epsilon_bounds(always * 2, delta=1e-5)[:2] == (math.inf, math.inf)
+    some = always + fa.from_pmf([0.2, 0.3, 0.5], [0.5, 0.2, 0.3]) * 9
+    assert fa.epsilon_lower(some, delta=1e-5) == math.inf
+    assert fa.delta_lower(some, epsilon=1.0) > 1.0 - 1e-12

@@ -81,7 +81,7 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
     one = 1.0 + out.rest;
     below = base < 0.0 || ((v < 0.0 || block->walled) && out.rest < -0.5);
     if (below) { /* losses from log(1-q) on: the sum itself has more digits */
-        one = add * exp(-base);
+        one = add > 0.0 ? add * exp(-base) : 0.0;
         for (j = 0; j < n; j++)
             one += weight[j] * exp(fa_min(FA_CAP_FAR, v * l[j] - base));
         out.rest = one * exp(base) - 1.0;
