@@ -336,14 +336,14 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
     to_spend = math.sqrt(at["epsilon"] - used) * math.sqrt(at["epsilon"] + used)
     poisson = partial(_of_poisson, wanted, *_like_poisson(at, batches, options["neighbors"]))
     start, ends = float(poisson(np.array(to_spend))) or usual, _ends(wanted, at, spent)
-    is_like = wanted == "noise_multiplier" and not spent
-    straight, slope = straightened(poisson, at["epsilon"], slope) if is_like else (float, slope)
-    search, near = (ends, start, slope), None
-    if _is_smooth(wanted, at, options):
-        near = _by_lines(run, _Goal(at["epsilon"], at["delta"]), options["neighbors"], search, straight)
-    parameter = settled(lambda x: straight(level(x)), near, search, nowhere)
-    needs_none = wanted == "noise_multiplier" and parameter == ends[0] and level(0.0) <= 0.0
-    return 0.0 if needs_none else float(parameter)
+    is_noise = wanted == "noise_multiplier"
+    straight, slope = straightened(poisson, at["epsilon"], slope) if is_noise and not spent else (float, slope)
+    search, near, parameter = (ends, start, slope), None, ends[0]
+    if not is_noise or run(ends[0]).pure_epsilon(options["neighbors"]) > at["epsilon"] or level(ends[0]) > 0.0:
+        if _is_smooth(wanted, at, options):
+            near = _by_lines(run, _Goal(at["epsilon"], at["delta"]), options["neighbors"], search, straight)
+        parameter = settled(lambda x: straight(level(x)), near, search, nowhere)
+    return 0.0 if is_noise and parameter == ends[0] and level(0.0) <= 0.0 else float(parameter)
 
 
 def _released(given: dict[str, float], batches: Batches | None) -> Process:

@@ -133,6 +133,12 @@ class WithReplacement(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_
         """Not where the smaller data set has no records to draw."""
         return bool(np.all(np.asarray(self.records) > 1.0))
 
+    def pure_epsilon(self, relation: Relation) -> float:
+        """Where a record is added, it may not be drawn: losses are at most minus the logarithm of that chance."""
+        draws, records = plain(self.draws), plain(self.records)
+        added = -draws * math.log1p(-1.0 / records) * (1.0 + 4e-15) if relation == "add" and records > 1.0 else math.inf
+        return min(super().pure_epsilon(relation), added)
+
     def unsampled(self) -> Mechanism:
         return self.moved_by(2.0 * np.maximum(np.asarray(self.draws), 1.0))
 
@@ -180,6 +186,10 @@ class TruncatedPoisson(OfGaussian, Mechanism, relations=ALL, no_group=_NO_GROUP,
 
     def unsampled(self) -> Mechanism:
         return self.moved_by(np.asarray(2.0))
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        """That of the Poisson sample: a record takes another one's place less often than it is drawn."""
+        return self.mechanism.poisson(self.sample_rate).pure_epsilon(relation)
 
     def _truncation(self) -> Truncation | None:
         at_most, records = int(plain(self.at_most)), int(plain(self.records))

@@ -3,6 +3,7 @@
 import itertools
 import math
 import time
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -264,6 +265,28 @@ def test_noise_that_is_almost_none_hides_nothing(noise, relation):
     for step in (*steps, fa.Gaussian(noise).poisson(0.05)):
         assert fa.delta(step, epsilon=1.0, neighbors=relation) >= (0.0 if relation == "add" else 0.0497)
         assert fa.rdp(step, 2.0, neighbors=relation) >= (0.0 if relation == "add" else 1.0)
+
+
+@pytest.mark.parametrize("steps", [1, 873])
+@pytest.mark.parametrize("rate", [0.001, 0.5])
+def test_where_a_record_is_added_no_noise_is_worse_than_none(rate, steps):
+    """Without noise a batch in which the record is not is as likely as it is not drawn, and noise hides some more."""
+    records = 1000
+    batch = int(rate * records)
+    kinds = {
+        fa.Gaussian(1.0).poisson(rate, at_most=3 * batch // 2, records=records): mpf(1 - rate),
+        fa.Gaussian(1.0).with_replacement(batch, records): (1 - mpf(1) / records) ** batch,
+    }
+    for kind, missed in kinds.items():
+        whole = -steps * mp.log(missed)
+        pure = (kind * steps).pure_epsilon("add")
+        assert whole <= mpf(pure) <= whole * (1 + mpf(1e-13))
+        assert kind.pure_epsilon("remove") == kind.pure_epsilon("add_remove") == math.inf
+        for noise in (1e-6, 0.3, 2.0):
+            job = replace(kind, mechanism=fa.Gaussian(noise)) * steps
+            assert fa.epsilon(job, delta=0.0, neighbors="add") == pure
+            assert fa.epsilon(job, delta=1e-9, neighbors="add") <= pure
+    assert fa.Gaussian(1.0).with_replacement(2, 1).pure_epsilon("add") == math.inf  # it is always drawn
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -130,6 +130,20 @@ def test_a_search_for_noise_asks_no_extremes(monkeypatch):
     assert fa.dpsgd.noise_multiplier(**run, epsilon=math.inf, delta=1e-5) == 0.0
 
 
+@pytest.mark.parametrize("sampling", [{"sampling": "truncated", "at_most": 42}, {"sampling": "with_replacement"}, {}])
+@pytest.mark.parametrize("after", [None, fa.Laplace(100.0)])
+def test_a_target_that_is_met_without_noise_is_not_searched(sampling, after, monkeypatch):
+    """Where a record is added, answers at noise next to none take seconds each, and decide nothing."""
+    search = sys.modules["fastacct.calibrate"]
+    answer, asked = search.answer, []
+    monkeypatch.setattr(search, "answer", lambda *args, **told: asked.append(args) or answer(*args, **told))
+    run = {"records": 12_229, "batch_size": 14, "epochs": 1, **sampling, "neighbors": "add"}
+    found = fa.dpsgd.noise_multiplier(**run, epsilon=7.588, delta=3.8e-7, after=after)
+    assert found <= 1e-6
+    assert len(asked) <= 3
+    assert fa.dpsgd.epsilon(**run, noise_multiplier=found, delta=3.8e-7) <= 7.588
+
+
 RUN_OF_EPOCHS = {"records": 50_000, "batch_size": 512, "epochs": 3}
 SEARCHED = [
     ("noise_multiplier", {**RUN_OF_EPOCHS, "neighbors": "replace_one"}, 8),
