@@ -278,18 +278,24 @@ FA_FUNC double fa_exact_fallback(fa_exact *e, double target, int for_delta)
 #define FA_FAR     25.0   /* deviations of the losses from which on Chernoff's bound of delta is asked first ... */
 #define FA_NOTHING -745.2 /* ... and its log below which no double but the least one is above delta */
 
-/* whether Chernoff's bound alone says that delta(eps) is below every double, in either direction */
+/* whether Chernoff's bound alone says that delta(eps) is below every double, in each direction that is asked: of all
+ * losses, or where a rare large one decides of the others */
 FA_FUNC int fa_is_nothing(fa_exact *e, double eps)
 {
     const fa_cap_job *job = &e->capped[0].job;
     fa_run run = {1, e->moment, &e->steps, NAN};
-    double order;
-    int status;
-    if (!(e->directions & FA_WAYS_REMOVE) || !(e->q > 0.0 && e->q < 1.0) || fa_is_one_step(e) ||
-        !(eps > FA_FAR * sqrt(job->variance) + 0.5 * job->variance))
+    double order, slope;
+    int status, way, good = e->q > 0.0 && e->q < 1.0 && !fa_is_one_step(e) &&
+                            eps > FA_FAR * sqrt(job->variance) + 0.5 * job->variance;
+    if (!good || !(e->directions & FA_WAYS_REMOVE))
         return 0;
     fa_log_moment_init(e->moment, e->sigma, e->q);
-    return fa_run_searched(&run, (fa_aim){1, FA_RULE_CKS, eps}, eps, &order, &status) < FA_NOTHING;
+    if (fa_run_searched(&run, (fa_aim){1, FA_RULE_CKS, eps}, eps, &order, &status) < FA_NOTHING)
+        return 1;
+    for (way = 0; good && way < 2; way++)
+        if (e->directions & (way ? FA_WAYS_ADD : FA_WAYS_REMOVE) && eps < e->end[way] * (1.0 + 8.0 * FA_EPS))
+            good = fa_cap_upper(e->capped + way, eps, &slope) < FA_NOTHING;
+    return good;
 }
 
 /* log of the smaller of 1 - (1-q)^steps, the record took part at all, and steps * delta_1(0), for total variation is
