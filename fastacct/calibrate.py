@@ -32,11 +32,7 @@ from fastacct.readers.asked import Ask
 from fastacct.readers.attack import rates
 from fastacct.readers.job import about, is_on_grid, roughly
 
-_ROUGHLY: Final = {
-    "noise_multiplier": (1.0, -1.2, math.inf),
-    "sample_rate": (0.01, 1.0, 0.0),
-    "steps": (1, 0.7, 0.0),
-}
+_ROUGHLY: Final = {"noise_multiplier": (1.0, -1.2, math.inf), "sample_rate": (0.01, 1.0, 0.0), "steps": (1, 0.7, 0.0)}
 """Where a search begins that knows no better, the slope of log epsilon over the logarithm of the number, and what is
 said where no number between its ends meets the target."""
 _FIXED: Final = "which the parts that do not change with the number cost alone"
@@ -115,9 +111,8 @@ def calibrate(
         return excess(seen[x], target)
 
     def hint() -> str:
-        if bracket is None:
-            return f"{name} stays at {min(seen.values())!r}, {_FIXED}"
-        return f"the smallest {name} in the bracket is {min(seen.values())!r}; try another bracket"
+        stays, least = f"stays at {min(seen.values())!r}, {_FIXED}", f"is {min(seen.values())!r}; try another bracket"
+        return f"{name} {stays}" if bracket is None else f"the smallest {name} in the bracket {least}"
 
     ends, start, slope = None if bracket is None else as_bracket(bracket), None, -1.0
     if name == "epsilon" and type(as_accountant(accountant, name)) is Exact:
@@ -250,9 +245,6 @@ def _one(value: float | Cells, x: float) -> float:
     return float(value)
 
 
-# -- runs of DP-SGD ----------------------------------------------------------------------------------------------------
-
-
 @labelled(outputs=("calibrated",))
 def calibrated(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, after: Job | None = None) -> Cells:
     """The parameter `wanted` of a run of DP-SGD: by a kernel where there is one, else by a search in each cell."""
@@ -261,8 +253,7 @@ def calibrated(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, aft
     fixing = {"noise_multiplier": (), "sample_rate": ("batch_size",), "steps": ("epochs",)}[wanted]
     refused(run, (wanted,), "{} is what this function computes: do not give it")
     refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
-    target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
-    batches = batches_of(run, wanted)
+    target, batches = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}, batches_of(run, wanted)
     parameters_at, spent = parameters(run, wanted), _spent(history, after)
     if not spent and "epochs" not in parameters_at:
         ask = Ask("epsilon", target["delta"], shape_of(target | parameters_at), relation, threads, only_upper=True)
@@ -329,21 +320,30 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
     def level(x: float) -> float:
         return excess(epsilon_of(run(x)), at["epsilon"])
 
-    used = epsilon_of(spent)
-    if (obvious := _without_search(wanted, at, used)) is not None:
+    if (obvious := _without_search(wanted, at, used := epsilon_of(spent))) is not None:
         return obvious
     usual, slope, nowhere = _ROUGHLY[wanted]
     to_spend = math.sqrt(at["epsilon"] - used) * math.sqrt(at["epsilon"] + used)
-    poisson = partial(_of_poisson, wanted, *_like_poisson(at, batches, options["neighbors"]))
+    poisson = partial(_of_poisson, wanted, *_alike(at, batches, options["neighbors"]))
     start, ends = float(poisson(np.array(to_spend))) or usual, _ends(wanted, at, spent)
-    is_noise = wanted == "noise_multiplier"
+    if (is_noise := wanted == "noise_multiplier") and _is_met_anyway(run(ends[0]), at, options, level):
+        return _least_noise(level, ends[0])
     straight, slope = straightened(poisson, at["epsilon"], slope) if is_noise and not spent else (float, slope)
-    search, near, parameter = (ends, start, slope), None, ends[0]
-    if not is_noise or run(ends[0]).pure_epsilon(options["neighbors"]) > at["epsilon"] or level(ends[0]) > 0.0:
-        if _is_smooth(wanted, at, options):
-            near = _by_lines(run, _Goal(at["epsilon"], at["delta"]), options["neighbors"], search, straight)
-        parameter = settled(lambda x: straight(level(x)), near, search, nowhere)
-    return 0.0 if is_noise and parameter == ends[0] and level(0.0) <= 0.0 else float(parameter)
+    search, near = (ends, start, slope), None
+    if _is_smooth(wanted, at, options):
+        near = _by_lines(run, _Goal(at["epsilon"], at["delta"]), options["neighbors"], search, straight)
+    parameter = settled(lambda x: straight(level(x)), near, search, nowhere)
+    return _least_noise(level, parameter) if is_noise else float(parameter)
+
+
+def _is_met_anyway(job: Process, at: dict[str, float], options: Options, level: Callable[[float], float]) -> bool:
+    """Whether next to no noise is enough, and known to be before answers there are asked: they may take long."""
+    return job.pure_epsilon(options["neighbors"]) <= at["epsilon"] and level(WIDEST[0]) <= 0.0
+
+
+def _least_noise(level: Callable[[float], float], noise: float) -> float:
+    """None, where hardly any is found and none is enough."""
+    return 0.0 if noise == WIDEST[0] and level(0.0) <= 0.0 else float(noise)
 
 
 def _released(given: dict[str, float], batches: Batches | None) -> Process:
@@ -381,18 +381,19 @@ def _is_smooth(wanted: Wanted, at: dict[str, float], options: Options) -> bool:
     return type(options["accountant"]) is Exact and (wanted, "epochs" in at) != ("sample_rate", True)
 
 
-def _like_poisson(at: dict[str, float], batches: Batches | None, relation: Relation) -> tuple[dict[str, float], float]:
-    """The run on Poisson samples that is most like one on these batches, and how far a record moves its sum."""
+def _alike(at: dict[str, float], batches: Batches | None, way: Relation) -> tuple[dict[str, float], Relation, float]:
+    """The run on Poisson samples that is most like one on these batches, its relation, and how far records move it."""
     sampler = SAMPLERS[batches.kind if batches else "poisson"]
     seen = {"sample_rate": 1.0, "steps": at["epochs"]} if sampler.is_seen else {}
-    return at | seen, 2.0 if sampler.keeps_size else sensitivity(relation) ** 0.25
+    moved = 2.0 if sampler.keeps_size else sensitivity(way) ** 0.25
+    return at | seen, way if way == "add" else "add_remove", moved
 
 
-def _of_poisson(wanted: Wanted, at: dict[str, float], moved: float, epsilon: Cells) -> Cells:
+def _of_poisson(wanted: Wanted, at: dict[str, float], way: Relation, moved: float, epsilon: Cells) -> Cells:
     """The parameter wanted if the run were one on Poisson samples alone, where the others fix it; 0: not known."""
     at = with_steps(at) | {"noise_multiplier": at.get("noise_multiplier", moved) / moved}
     fixed = [at[name] for name in PARAMETERS if name != wanted and name in at]
-    ask = Ask("epsilon", np.array(at["delta"]), epsilon.shape, "add_remove", 1, only_upper=True)
+    ask = Ask("epsilon", np.array(at["delta"]), epsilon.shape, way, 1, only_upper=True)
     found = Exact().calibrate(wanted, (epsilon, *map(np.array, fixed)), ask) if len(fixed) > 1 else None
     start = np.zeros_like(epsilon) if found is None else found * (moved if wanted == "noise_multiplier" else 1.0)
     return np.where((start > 0.0) & (start < math.inf), start, 0.0)

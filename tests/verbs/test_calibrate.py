@@ -184,6 +184,17 @@ def test_a_search_begins_near_the_answer_and_asks_for_few_numbers(wanted, run, m
     assert spent(found) <= 3.0 < spent(further[wanted])
 
 
+def test_a_search_where_a_record_is_added_begins_at_the_answer_for_poisson_samples(monkeypatch):
+    """No line says about where it is, and each answer takes a second."""
+    search, asked = sys.modules["fastacct.calibrate"], []
+    answer = search.answer
+    monkeypatch.setattr(search, "answer", lambda *args, **told: asked.append(args) or answer(*args, **told))
+    run = {"records": 63_798, "batch_size": 241, "epochs": 2, "neighbors": "add"}
+    found = fa.dpsgd.noise_multiplier(**run, sampling="truncated", at_most=306, epsilon=1.3, delta=2e-6)
+    assert len(asked) <= 5
+    assert found == pytest.approx(fa.dpsgd.noise_multiplier(**run, epsilon=1.3, delta=2e-6), rel=1e-3)
+
+
 MISLED = {
     "less": lambda value: 0.97 * value,
     "more": lambda value: 1.4 * value,

@@ -140,7 +140,7 @@ LEAST = math.ulp(0.0)
 @pytest.mark.parametrize("ways", [BOTH, REMOVE])
 def test_a_delta_below_every_double_is_known_at_once(ways):
     usual = [(4.0, 0.01, 1000, 9.0), (2.0, 0.003, 3000, 20.0), (6.0, 0.05, 200, 6.0)]
-    rare = [(8.1, 0.0002, 1040, 0.5), (4.3, 0.0015, 4, 2.9), (8.8, 0.00014, 18, 0.18)]  # large losses make moments large
+    rare = [(8.1, 0.0002, 1040, 0.5), (4.3, 0.0015, 4, 2.9), (8.8, 0.00014, 18, 0.18)]  # moments are of large losses
     for sigma, rate, steps, epsilon in usual + rare:
         lower, upper, _, log_upper, at_once = call("answers", "delta", ways, sigma, rate, steps, epsilon, answers=5)
         assert at_once == 1.0
