@@ -18,6 +18,7 @@ from fastacct.scripts.kinds import (
     NONE,
     OUTPUT,
     PAIRS,
+    PUTS,
     RECORD,
     SIZE,
     TOLD,
@@ -27,7 +28,7 @@ from fastacct.scripts.kinds import (
     Names,
     passed,
 )
-from fastacct.scripts.tree import UnclearError, last_name, walk
+from fastacct.scripts.tree import UnclearError, last_name, parts, walk
 
 _READS: Final = re.compile(
     r"^(?:pandas|polars)\.read_|^numpy\.(?:load|genfromtxt|loadtxt|memmap)$|^torchvision\.datasets\.|^datasets\.load_\w+$"
@@ -43,11 +44,12 @@ _NORMED: Final = re.compile(
 _LOCAL: Final = re.compile(
     r"^[./~]|^(?:out|run|result|save|model|log|exp)\w*/|checkpoint|ckpt|\.(?:pt|pth|bin|h5|safetensors)$"
 )
-_PUTS: Final = ("append", "extend", "add", "update")
 _NUMBERS: Final = re.compile(r"^(?:torch|numpy|math|builtins|statistics)\.(?!save|dump)")
 _COMPUTES: Final = re.compile(r"^(?:torch|numpy|math|tensorflow|jax)\.")
 _SHOWS: Final = re.compile(r"^(?:wandb|mlflow|logging|matplotlib|seaborn)\b")
 _LAYERED: Final = ("forward", "call")
+STEPS: Final = ("training_step", "validation_step", "test_step", "predict_step", "forward", "__call__", "collate_fn")
+"""Methods that a library gives batches."""
 _WHOLES: Final = (28 * 28, 3 * 32 * 32, 3 * 224 * 224)
 """Numbers of a picture of the usual data sets."""
 _ORDERED: Final = re.compile(r"(?:DP)?(?:LSTM|GRU|RNN|MultiheadAttention)|Transformer(?:En|De)coderLayer")
@@ -100,9 +102,31 @@ class Calls(Names):
     def _is_length(self, of: list[ast.expr]) -> bool:
         """Whether a thing of records is what a loop goes through, or a function has: it is as long as a batch."""
         root = self.root(of[0]) if of else None
-        if not isinstance(root, ast.Name) or not self.of(root) & RECORD:
+        if root is None or not self.named(root) & RECORD:
+            return False
+        if self.put_into(last_name(root)) and self.script.above(root, ast.For):
+            return True  # the place of a record in a list
+        if not isinstance(root, ast.Name):
             return False
         return any(row.kind in ("other", "parameter") for row in self.script.lookup(root.id, root)[1])
+
+    def is_batch(self, node: ast.AST) -> bool:
+        """Whether a node is in a loop of steps, or in a layer."""
+        is_inside = any(one in (self.loop.body, *self.loop.more) for one in self.script.around(node))
+        return is_inside or self._function(node) in (*STEPS, "call")
+
+    def _is_row(self, call: ast.Call) -> bool:
+        """Whether a list of records is given one for each that a loop goes through, whatever the others are."""
+        loop = self.script.parent[self.script.statement(call)]
+        if not isinstance(loop, ast.For) or self.is_batch(call):
+            return False
+        outer = (self.script.above(self.script.parent[loop], one) for one in (ast.For, ast.While))
+        inner = [one for one in walk(loop) if isinstance(one, ast.For | ast.While | ast.If | ast.Try | ast.Continue)]
+        calls = [one for one in walk(loop) if isinstance(one, ast.Call) and last_name(one.func) in PUTS]
+        puts = [ast.unparse(one.func) for one in calls]
+        is_once = puts.count(ast.unparse(call.func)) == 1 and all(one.endswith(".append") for one in puts)
+        is_over = any(self.of(one) & RECORD for one in parts(loop.target))
+        return inner == [loop] and not any(outer) and is_once and is_over
 
     # -- whatever is given -------------------------------------------------------------------------------------------
 
@@ -226,9 +250,10 @@ class Calls(Names):
 
     def _shown(self, call: ast.Call, name: str, on: Kinds, given: Kinds) -> Kinds:
         """What is printed, logged, or put into a list."""
-        if name in _PUTS and isinstance(call.func, ast.Attribute):
+        if name in PUTS and isinstance(call.func, ast.Attribute):
             self.add(self.key(self.root(call.func.value)), given)
-            if given & (RECORD | MODEL) or (on & MODEL and given):
+            is_row = name == "append" and not given & MODEL and self._is_row(call)
+            if (given & (RECORD | MODEL) or (on & MODEL and given)) and not is_row:
                 self.ask(call)
             return NONE
         is_other = self._function(call) == "training_step" and bool(given & FIGURE)
@@ -303,6 +328,8 @@ class Calls(Names):
             is_right = bool(axes or (name == "squeeze" and len(call.args) == bool(whole))) and all(
                 re.fullmatch("[1-9]|-1" if is_last else "[1-9]", one) for one in axes or ()
             )
+        elif name in WORDS["texts"] and not self.is_batch(call):  # of a file, or of a line of it
+            is_right = several < 2 and not on & given & RECORD
         elif name == "select":
             is_right = last_name(getattr(call.args[0] if call.args else call, "func", call)) == "range"
         elif name in WORDS["each"] or LIBRARY.match(whole):

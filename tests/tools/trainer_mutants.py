@@ -6,6 +6,21 @@ Rows of mutants.py, which says what they are, for the rooms scripts and training
 # fmt: off
 MUTANTS = (
     # file in fastacct/, text, text without the rule, test: "verbs/jit test_a" is in tests/verbs/test_jit.py, begins so
+    ("scripts/kinds.py", '("__getitem__", "__iter__", "train_dataloader")', "()",
+     "scripts/items test_items_that_share"),
+    ("scripts/kinds.py", "                for part in more:\n", "                for part in ():\n",
+     "scripts/items test_items_that_share"),
+    ("scripts/calls.py", "inner == [loop] and not", "not", "scripts/items test_items_that_share"),
+    ("scripts/calls.py", "puts.count(ast.unparse(call.func)) == 1 and", "", "scripts/items test_items_that_share"),
+    ("scripts/calls.py", "several < 2 and not on & given & RECORD", "True", "scripts/items test_items_that_share"),
+    ("scripts/calls.py", "return True  # the place of a record in a list", "return False",
+     "scripts/items test_items_that_share"),
+    ("scripts/plain.py", ' or name == "__getitem__":', ":", "scripts/items test_items_that_share"),
+    ("scripts/plain.py", "                self._carried(one)\n", "                pass\n",
+     "scripts/items test_items_that_share"),
+    ("scripts/values.py", "any(map(self._is_list, self.fields.get(node.attr, ())))", "False",
+     "scripts/items test_items_that_share"),
+    ("scripts/values.py", ' or any(map(self._is_list, self.ends(name)))', "", "scripts/items test_items_that_share"),
     ("scripts/values.py", "        if is_chosen or is_many or (isinstance",
      "        if is_chosen or (isinstance", "scripts/apart test_a_mistake"),
     ("scripts/values.py", "            if at & FOUND or is_computed:",
