@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from fastacct.scripts.kinds import (
@@ -34,6 +35,7 @@ _READS: Final = re.compile(
     r"^(?:pandas|polars)\.read_|^numpy\.(?:load|genfromtxt|loadtxt|memmap)$|^torchvision\.datasets\.|^datasets\.load_\w+$"
 )
 _TEST: Final = re.compile(r"train=False|(?:test|valid(?:ation)?)(?![a-z])")
+_HELD: Final = re.compile(r"""\[['"](?:test|validation\w*)['"]\]$""")
 _NORMED: Final = re.compile(
     r"[bB]atch_?[nN]orm|^(?:wide_)?(?:resn[e]xt|resnet|mobilenet|densenet|efficientnet|regnet|inception|shufflenet"
     r"|googlenet|mnasnet|vgg\d+_bn)|keras\.applications\.(?!VGG)"
@@ -140,7 +142,9 @@ class Calls(Names):
         is_odd = (WATCHED.match(whole) and not LIBRARY.match(whole)) or not self._has_own_axis(call, name, whole)
         is_odd |= name in WORDS["never"] or any(one in WORDS["odd"] for one in words)
         is_odd |= bool(is_normed) and "ModuleValidator.fix(" not in trained
-        is_odd |= any(self.of(words[one]) & RECORD for one in WORDS["aside"] if one in words)
+        given = [words[one] for one in WORDS["aside"] if one in words and not _HELD.search(ast.unparse(words[one]))]
+        is_odd |= any(self.of(one) & RECORD for one in given)
+        is_odd |= self._is_padded(name, words)
         is_odd |= "weights" in words and not whole.startswith("torchvision.models.")
         is_odd |= "plateau" in " ".join(ast.unparse(one).lower() for one in words.values())
         is_odd |= name == "from_pretrained" and any(map(_LOCAL.search, texts))
@@ -151,17 +155,22 @@ class Calls(Names):
             is_odd |= len(call.args) > (name == "EarlyStopping") or (
                 watched is not None and not ASIDE.search(ast.unparse(watched))
             )
-        is_odd |= name == "TensorBoard" and bool(words.keys() - {"log_dir"})
         hooks = words.get("callbacks")
         for one in getattr(hooks, "elts", [hooks] if hooks is not None else []):
             of = last_name(one.func) if isinstance(one, ast.Call) else last_name(one)
             is_odd |= of not in WORDS["callbacks"] and of not in self.classes and not isinstance(one, ast.Name)
-        if name == "load_state_dict":
-            is_odd |= not self._is_public(call)
-        if name in WORDS["seeds"] and re.match("on_|.*_step$|forward$|call$|__", self._function(call)):
-            is_odd = True
+        is_odd |= name == "load_state_dict" and not self.is_public(call)
+        is_odd |= name in WORDS["seeds"] and bool(re.match("on_|.*_step$|forward$|call$|__", self._function(call)))
         if is_odd:
             self.ask(call)
+
+    def _is_padded(self, name: str, words: Mapping[str, ast.expr]) -> bool:
+        """Whether texts are as long as the longest of them, and it is not one of the models that leave padding out."""
+        models = " ".join(ast.unparse(one.value) for one in self.script.attributes["from_pretrained"])
+        is_masked = "forward" not in self.functions and re.search("Model|For[A-Z]", models) is not None
+        padding = ast.unparse(words["padding"]) if "padding" in words else ""
+        is_longest = name.startswith("DataCollator") or padding in ("True", "'longest'")
+        return (is_longest and not is_masked) or (name == "pad_sequences" and "maxlen" not in words)
 
     def _function(self, node: ast.AST) -> str:
         return getattr(self.script.above(node, ast.FunctionDef), "name", "")
@@ -177,16 +186,6 @@ class Calls(Names):
         if re.fullmatch("(?:Log)?Softm(?:ax|in)|(?:Un)?[fF]latten", name) and "keras" not in whole:
             given += call.args[:1]
         return all(re.fullmatch("-1|[1-9]", ast.unparse(one)) for one in given)
-
-    def _is_public(self, call: ast.Call) -> bool:
-        """Whether weights that are loaded are those of another module, or of an address."""
-        try:
-            made = [part for one in call.args for part in walk(self.script.resolve(one)) if isinstance(part, ast.Call)]
-        except UnclearError:
-            return False
-        last = [one.end_lineno or 0 for one in (self.loop.body, *self.loop.more, *self.loop.own) if one is not None]
-        is_after = bool(last) and call.lineno > max(last)
-        return is_after or (bool(made) and all("url" in last_name(one.func) for one in made))
 
     # -- functions of the file ---------------------------------------------------------------------------------------
 

@@ -251,6 +251,16 @@ class Names(ABC):
                 key = last_name(target) if is_field else self.key(target)
                 self.tags[key] = self.tags.get(key, NONE) | (tags or MIXED)
 
+    def is_public(self, call: ast.Call) -> bool:
+        """Whether weights that are loaded are those of another module, or of an address."""
+        try:
+            made = [part for one in call.args for part in walk(self.script.resolve(one)) if isinstance(part, ast.Call)]
+        except UnclearError:
+            return False
+        last = [one.end_lineno or 0 for one in (self.loop.body, *self.loop.more, *self.loop.own) if one is not None]
+        is_after = bool(last) and call.lineno > max(last)
+        return is_after or (bool(made) and all("url" in last_name(one.func) for one in made))
+
     def is_fixed(self, node: ast.expr, made: str = "torch") -> bool:
         """Whether a value is of numbers that are written out, and of what a library makes of them."""
         try:
