@@ -251,7 +251,7 @@ class Calls(Names):
         """What is printed, logged, or put into a list."""
         if name in PUTS and isinstance(call.func, ast.Attribute):
             self.add(self.key(self.root(call.func.value)), given)
-            is_row = name == "append" and not given & MODEL and self._is_row(call)
+            is_row = name == "append" and not given & (MODEL | OUTPUT) and self._is_row(call)
             if (given & (RECORD | MODEL) or (on & MODEL and given)) and not is_row:
                 self.ask(call)
             return NONE

@@ -86,6 +86,7 @@ ODD = [
         ("STEP", "model[1].weight.data.add_(0.1)"),
         ("STEP", "other.step()"),
         ("END", "full = DataLoader(train, batch_size=500)\ntorch.save(torch.cat([model(a) for a, _ in full]), 'l.pt')"),
+        ("END", "seen = []\nfor x, _ in loader:\n    seen.append(model(x))"),
         ("END", "from laplace import Laplace\nLaplace(model, 'classification').fit(DataLoader(train))"),
         ("END", "torch.optim.swa_utils.update_bn(DataLoader(train), model)"),
     ) if (place, line) != ("PRIVATE", "mu = torch.zeros(1, 28, 28)")),

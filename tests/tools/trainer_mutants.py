@@ -26,6 +26,8 @@ MUTANTS = (
     ("scripts/calls.py", """padding in ("True", "'longest'")""", 'padding == "True"', "scripts/mixing test_texts_that"),
     ("scripts/calls.py", 'name.startswith("DataCollator") or', "", "scripts/mixing test_texts_that"),
     ("scripts/calls.py", "(?:test|validation", "(?:test|train|validation", "scripts/plain test_a_part_that"),
+    ("scripts/calls.py", "not given & (MODEL | OUTPUT) and self", "not given & MODEL and self",
+     "scripts/plain test_a_line_that"),
     ("scripts/values.py", "        if is_chosen or is_many or (isinstance",
      "        if is_chosen or (isinstance", "scripts/apart test_a_mistake"),
     ("scripts/values.py", "            if at & FOUND or is_computed:",
