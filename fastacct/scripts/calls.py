@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from fastacct.scripts.kinds import (
@@ -18,6 +19,7 @@ from fastacct.scripts.kinds import (
     NONE,
     OUTPUT,
     PAIRS,
+    PUTS,
     RECORD,
     SIZE,
     TOLD,
@@ -27,12 +29,13 @@ from fastacct.scripts.kinds import (
     Names,
     passed,
 )
-from fastacct.scripts.tree import UnclearError, last_name, walk
+from fastacct.scripts.tree import UnclearError, last_name, parts, walk
 
 _READS: Final = re.compile(
     r"^(?:pandas|polars)\.read_|^numpy\.(?:load|genfromtxt|loadtxt|memmap)$|^torchvision\.datasets\.|^datasets\.load_\w+$"
 )
 _TEST: Final = re.compile(r"train=False|(?:test|valid(?:ation)?)(?![a-z])")
+_HELD: Final = re.compile(r"""\[['"](?:test|validation\w*)['"]\]$""")
 _NORMED: Final = re.compile(
     r"[bB]atch_?[nN]orm|^(?:wide_)?(?:resn[e]xt|resnet|mobilenet|densenet|efficientnet|regnet|inception|shufflenet"
     r"|googlenet|mnasnet|vgg\d+_bn)|keras\.applications\.(?!VGG)"
@@ -43,11 +46,12 @@ _NORMED: Final = re.compile(
 _LOCAL: Final = re.compile(
     r"^[./~]|^(?:out|run|result|save|model|log|exp)\w*/|checkpoint|ckpt|\.(?:pt|pth|bin|h5|safetensors)$"
 )
-_PUTS: Final = ("append", "extend", "add", "update")
 _NUMBERS: Final = re.compile(r"^(?:torch|numpy|math|builtins|statistics)\.(?!save|dump)")
 _COMPUTES: Final = re.compile(r"^(?:torch|numpy|math|tensorflow|jax)\.")
 _SHOWS: Final = re.compile(r"^(?:wandb|mlflow|logging|matplotlib|seaborn)\b")
 _LAYERED: Final = ("forward", "call")
+STEPS: Final = ("training_step", "validation_step", "test_step", "predict_step", "forward", "__call__", "collate_fn")
+"""Methods that a library gives batches."""
 _WHOLES: Final = (28 * 28, 3 * 32 * 32, 3 * 224 * 224)
 """Numbers of a picture of the usual data sets."""
 _ORDERED: Final = re.compile(r"(?:DP)?(?:LSTM|GRU|RNN|MultiheadAttention)|Transformer(?:En|De)coderLayer")
@@ -100,9 +104,31 @@ class Calls(Names):
     def _is_length(self, of: list[ast.expr]) -> bool:
         """Whether a thing of records is what a loop goes through, or a function has: it is as long as a batch."""
         root = self.root(of[0]) if of else None
-        if not isinstance(root, ast.Name) or not self.of(root) & RECORD:
+        if root is None or not self.named(root) & RECORD:
+            return False
+        if self.put_into(last_name(root)) and self.script.above(root, ast.For):
+            return True  # the place of a record in a list
+        if not isinstance(root, ast.Name):
             return False
         return any(row.kind in ("other", "parameter") for row in self.script.lookup(root.id, root)[1])
+
+    def is_batch(self, node: ast.AST) -> bool:
+        """Whether a node is in a loop of steps, or in a layer."""
+        is_inside = any(one in (self.loop.body, *self.loop.more) for one in self.script.around(node))
+        return is_inside or self._function(node) in (*STEPS, "call")
+
+    def _is_row(self, call: ast.Call) -> bool:
+        """Whether a list of records is given one for each that a loop goes through, whatever the others are."""
+        loop = self.script.parent[self.script.statement(call)]
+        if not isinstance(loop, ast.For) or self.is_batch(call):
+            return False
+        outer = (self.script.above(self.script.parent[loop], one) for one in (ast.For, ast.While))
+        inner = [one for one in walk(loop) if isinstance(one, ast.For | ast.While | ast.If | ast.Try | ast.Continue)]
+        calls = [one for one in walk(loop) if isinstance(one, ast.Call) and last_name(one.func) in PUTS]
+        puts = [ast.unparse(one.func) for one in calls]
+        is_once = puts.count(ast.unparse(call.func)) == 1 and all(one.endswith(".append") for one in puts)
+        is_over = any(self.of(one) & RECORD for one in parts(loop.target))
+        return inner == [loop] and not any(outer) and is_once and is_over
 
     # -- whatever is given -------------------------------------------------------------------------------------------
 
@@ -116,7 +142,9 @@ class Calls(Names):
         is_odd = (WATCHED.match(whole) and not LIBRARY.match(whole)) or not self._has_own_axis(call, name, whole)
         is_odd |= name in WORDS["never"] or any(one in WORDS["odd"] for one in words)
         is_odd |= bool(is_normed) and "ModuleValidator.fix(" not in trained
-        is_odd |= any(self.of(words[one]) & RECORD for one in WORDS["aside"] if one in words)
+        given = [words[one] for one in WORDS["aside"] if one in words and not _HELD.search(ast.unparse(words[one]))]
+        is_odd |= any(self.of(one) & RECORD for one in given)
+        is_odd |= self._is_padded(name, words)
         is_odd |= "weights" in words and not whole.startswith("torchvision.models.")
         is_odd |= "plateau" in " ".join(ast.unparse(one).lower() for one in words.values())
         is_odd |= name == "from_pretrained" and any(map(_LOCAL.search, texts))
@@ -127,17 +155,22 @@ class Calls(Names):
             is_odd |= len(call.args) > (name == "EarlyStopping") or (
                 watched is not None and not ASIDE.search(ast.unparse(watched))
             )
-        is_odd |= name == "TensorBoard" and bool(words.keys() - {"log_dir"})
         hooks = words.get("callbacks")
         for one in getattr(hooks, "elts", [hooks] if hooks is not None else []):
             of = last_name(one.func) if isinstance(one, ast.Call) else last_name(one)
             is_odd |= of not in WORDS["callbacks"] and of not in self.classes and not isinstance(one, ast.Name)
-        if name == "load_state_dict":
-            is_odd |= not self._is_public(call)
-        if name in WORDS["seeds"] and re.match("on_|.*_step$|forward$|call$|__", self._function(call)):
-            is_odd = True
+        is_odd |= name == "load_state_dict" and not self.is_public(call)
+        is_odd |= name in WORDS["seeds"] and bool(re.match("on_|.*_step$|forward$|call$|__", self._function(call)))
         if is_odd:
             self.ask(call)
+
+    def _is_padded(self, name: str, words: Mapping[str, ast.expr]) -> bool:
+        """Whether texts are as long as the longest of them, and it is not one of the models that leave padding out."""
+        models = " ".join(ast.unparse(one.value) for one in self.script.attributes["from_pretrained"])
+        is_masked = "forward" not in self.functions and re.search("Model|For[A-Z]", models) is not None
+        padding = ast.unparse(words["padding"]) if "padding" in words else ""
+        is_longest = name.startswith("DataCollator") or padding in ("True", "'longest'")
+        return (is_longest and not is_masked) or (name == "pad_sequences" and "maxlen" not in words)
 
     def _function(self, node: ast.AST) -> str:
         return getattr(self.script.above(node, ast.FunctionDef), "name", "")
@@ -153,16 +186,6 @@ class Calls(Names):
         if re.fullmatch("(?:Log)?Softm(?:ax|in)|(?:Un)?[fF]latten", name) and "keras" not in whole:
             given += call.args[:1]
         return all(re.fullmatch("-1|[1-9]", ast.unparse(one)) for one in given)
-
-    def _is_public(self, call: ast.Call) -> bool:
-        """Whether weights that are loaded are those of another module, or of an address."""
-        try:
-            made = [part for one in call.args for part in walk(self.script.resolve(one)) if isinstance(part, ast.Call)]
-        except UnclearError:
-            return False
-        last = [one.end_lineno or 0 for one in (self.loop.body, *self.loop.more, *self.loop.own) if one is not None]
-        is_after = bool(last) and call.lineno > max(last)
-        return is_after or (bool(made) and all("url" in last_name(one.func) for one in made))
 
     # -- functions of the file ---------------------------------------------------------------------------------------
 
@@ -226,9 +249,10 @@ class Calls(Names):
 
     def _shown(self, call: ast.Call, name: str, on: Kinds, given: Kinds) -> Kinds:
         """What is printed, logged, or put into a list."""
-        if name in _PUTS and isinstance(call.func, ast.Attribute):
+        if name in PUTS and isinstance(call.func, ast.Attribute):
             self.add(self.key(self.root(call.func.value)), given)
-            if given & (RECORD | MODEL) or (on & MODEL and given):
+            is_row = name == "append" and not given & (MODEL | OUTPUT) and self._is_row(call)
+            if (given & (RECORD | MODEL) or (on & MODEL and given)) and not is_row:
                 self.ask(call)
             return NONE
         is_other = self._function(call) == "training_step" and bool(given & FIGURE)
@@ -303,6 +327,8 @@ class Calls(Names):
             is_right = bool(axes or (name == "squeeze" and len(call.args) == bool(whole))) and all(
                 re.fullmatch("[1-9]|-1" if is_last else "[1-9]", one) for one in axes or ()
             )
+        elif name in WORDS["texts"] and not self.is_batch(call):  # of a file, or of a line of it
+            is_right = several < 2 and not on & given & RECORD
         elif name == "select":
             is_right = last_name(getattr(call.args[0] if call.args else call, "func", call)) == "range"
         elif name in WORDS["each"] or LIBRARY.match(whole):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,8 @@ from typing import Final
 from fastacct.scripts.found import Loop
 from fastacct.scripts.tree import Function, UnclearError, last_name, names_in, value_of, walk
 
+PUTS: Final = ("append", "extend", "add", "update")
+"""Methods that put something into a list or a set."""
 Kinds = frozenset[str]
 NONE: Final[Kinds] = frozenset()
 RECORD, OUTPUT, LOSS, TOLD, SIZE, MODEL = (
@@ -65,7 +68,7 @@ _MODEL_METHODS: Final = (
 )
 
 
-class Names:
+class Names(ABC):
     """Names of a training with their kinds, and the lines that are asked about, with what must hold of them."""
 
     def __init__(self, loop: Loop) -> None:
@@ -83,7 +86,7 @@ class Names:
             elif isinstance(node, ast.Attribute) and node.attr in _MODEL_METHODS and last_name(node.value):
                 self.models.add(last_name(node.value))
             elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-                value = value_of(self.script, self.script.statement(node), "")
+                value = value_of(self.script, self.script.statement(node), node.attr)
                 self.fields.setdefault(node.attr, []).extend([value] if value is not None else [])
         self.models -= {"self"}
         self.classes = {one.name: one for one in self.script.nodes if isinstance(one, ast.ClassDef)}
@@ -92,13 +95,13 @@ class Names:
         for one in loop.data:
             self._seed(one, seen)
 
+    @abstractmethod
     def of(self, node: ast.AST | None) -> Kinds:
         """The kinds of an expression; what is not plain in it is noted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def put(self, target: ast.expr, kinds: Kinds) -> None:
         """Put kinds into what an assignment names."""
-        raise NotImplementedError
 
     def ask(self, node: ast.AST, claim: str = "") -> None:
         """Note a line that is not plain."""
@@ -149,20 +152,22 @@ class Names:
                     self._seed(word.value, seen)
             return
         for call in (one for one in walk(node) if isinstance(one, ast.Call)):
-            for function in self.functions.get(last_name(call.func), ()):  # what a function of the file returns
-                for end in (each.value for each in walk(function) if isinstance(each, ast.Return)):
-                    if end is not None:
-                        self._seed(end, seen)
+            for end in self.ends(last_name(call.func)):
+                self._seed(end, seen)
         fields = [one for one in walk(node) if isinstance(one, ast.Attribute) and last_name(one.value) == "self"]
         for field in fields:
-            if not self.is_model(field.attr) and field.attr not in self.functions:
+            values = [*self.fields.get(field.attr, ()), *self.put_into(field.attr)]
+            is_set = bool(values) and all(map(self._is_set, values))
+            if not self.is_model(field.attr) and field.attr not in self.functions and not is_set:
                 self.add(field.attr, RECORD)
-                for value in self.fields.get(field.attr, ()):
+                for value in values:
                     self._seed(value, seen)
         for name in names_in(node):
             rows = self.script.lookup(name.id, name)[1]
             values = [value_of(self.script, row.node, name.id) for row in rows]
+            more = self.put_into(name.id)
             is_set = any(isinstance(one, ast.Constant) or last_name(self.root(one)) == "range" for one in values if one)
+            is_set |= self._is_set(name) and not more
             is_other = name.id in self.functions or self.script.qualified(name) or self.is_model(name.id)
             if not is_other and not is_set and name.id not in ("self", "cls"):
                 self.add(self.key(name), RECORD)
@@ -170,10 +175,34 @@ class Names:
                     for part in self._arguments(row.node) if row.kind == "parameter" else (said,):
                         if part is not None:
                             self._seed(part, seen)
+                for part in more:
+                    self._seed(part, seen)
+
+    def ends(self, name: str) -> list[ast.expr]:
+        """What a function of the file returns, or the methods of a class of it that give records."""
+        inside = self.classes[name].body if name in self.classes else ()
+        makers = [one for one in inside if getattr(one, "name", "") in ("__getitem__", "__iter__", "train_dataloader")]
+        found = [one for each in (*self.functions.get(name, ()), *makers) for one in walk(each)]
+        return [one.value for one in found if isinstance(one, ast.Return | ast.Yield) and one.value is not None]
+
+    def put_into(self, name: str) -> list[ast.expr]:
+        """What is put into a list of that name."""
+        methods = [one for word in PUTS for one in self.script.attributes[word] if last_name(one.value) == name]
+        calls = [self.script.parent[one] for one in methods]
+        return [part for call in calls if isinstance(call, ast.Call) for part in call.args]
+
+    def _is_set(self, node: ast.expr) -> bool:
+        """Whether a value is written out, also as what each call of a function gives it."""
+        rows = self.script.lookup(node.id, node)[1] if isinstance(node, ast.Name) else []
+        given = [part for row in rows if row.kind == "parameter" for part in self._arguments(row.node)]
+        return all(map(self._is_set, given)) if given else self.is_fixed(node, "")
 
     def _arguments(self, parameter: ast.AST) -> Iterator[ast.expr]:
-        """What the calls of a function give one of its parameters."""
-        function = self.script.parent[self.script.parent[parameter]]
+        """What the calls of a function give one of its parameters, and what it has else."""
+        given = self.script.parent[parameter]
+        function = self.script.parent[given]
+        taken = [*given.posonlyargs, *given.args][::-1]  # type: ignore[attr-defined]
+        yield from (one for each, one in zip(taken, given.defaults[::-1], strict=False) if each is parameter)  # type: ignore[attr-defined]
         name = getattr(function, "name", "")
         name = getattr(self.script.owner(function), "name", name) if name == "__init__" else name
         for call in self.script.calls:
@@ -222,14 +251,24 @@ class Names:
                 key = last_name(target) if is_field else self.key(target)
                 self.tags[key] = self.tags.get(key, NONE) | (tags or MIXED)
 
-    def is_fixed(self, node: ast.expr) -> bool:
-        """Whether a value is of numbers that are written out."""
+    def is_public(self, call: ast.Call) -> bool:
+        """Whether weights that are loaded are those of another module, or of an address."""
+        try:
+            made = [part for one in call.args for part in walk(self.script.resolve(one)) if isinstance(part, ast.Call)]
+        except UnclearError:
+            return False
+        last = [one.end_lineno or 0 for one in (self.loop.body, *self.loop.more, *self.loop.own) if one is not None]
+        is_after = bool(last) and call.lineno > max(last)
+        return is_after or (bool(made) and all("url" in last_name(one.func) for one in made))
+
+    def is_fixed(self, node: ast.expr, made: str = "torch") -> bool:
+        """Whether a value is of numbers that are written out, and of what a library makes of them."""
         try:
             node = self.script.resolve(node)
         except UnclearError:
             return False
         inside = [one for one in walk(node) if isinstance(one, ast.Name | ast.Call)]
-        return all(self.script.qualified(getattr(one, "func", one)).startswith("torch") for one in inside)
+        return all(bool(made) and self.script.qualified(getattr(one, "func", one)).startswith(made) for one in inside)
 
 
 def passed(function: ast.AST, call: ast.Call) -> Iterator[tuple[ast.AST, ast.expr]]:

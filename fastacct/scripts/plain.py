@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from fastacct.scripts.calls import STEPS
 from fastacct.scripts.found import Loop
 from fastacct.scripts.kinds import (
     FIGURE,
@@ -25,7 +26,7 @@ from fastacct.scripts.kinds import (
     Kinds,
 )
 from fastacct.scripts.tree import Function, UnclearError, last_name, parts, walk
-from fastacct.scripts.values import STEPS, Values
+from fastacct.scripts.values import Values
 
 CLAIM: Final = (
     "there, too, each record is one example that is treated by itself, the private steps alone move the model, one for "
@@ -63,6 +64,9 @@ class Plain(Values):
         self._round()
         for body in (one for one in (self.loop.body, *self.loop.more) if one is not None):
             self._trained(body)
+        for one in self.script.nodes:
+            if isinstance(one, ast.For) and any(self.of(part) & RECORD for part in parts(one.target)):
+                self._carried(one)
         self._stepped()
 
     def _begin(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -188,8 +192,9 @@ class Plain(Values):
         if last_name(target.value) == "self":
             owner, here = self.script.owner(target), self.script.above(target, ast.FunctionDef)
             is_module = owner is not None and any(_MODULE.search(self.script.qualified(one)) for one in owner.bases)
-            if kinds & FOUND and is_module and getattr(here, "name", "") in (*STEPS, "call"):
-                self.ask(target)  # what a module keeps of records while it is called
+            name = getattr(here, "name", "")
+            if (kinds & FOUND and is_module and name in (*STEPS, "call")) or name == "__getitem__":
+                self.ask(target)  # what a module keeps of records while it is called, or a data set from item to item
             self.add(target.attr, kinds)
             return
         is_of_class = bool(self.script.qualified(target.value)) or last_name(target.value) in self.classes
@@ -254,8 +259,12 @@ class Plain(Values):
         for call in back:
             if call is not back[0] or self.script.above(self.script.parent[call], ast.For) is not body:
                 self.ask(call)
+
+    def _carried(self, body: ast.For) -> None:
+        """A loop over records, of which no round has what an earlier one had."""
         first: dict[str, tuple[int, int]] = {}
-        names = [one for one in walk(body) if isinstance(one, ast.Name) and self.of(one) & RECORD]
+        each = {part for one in walk(body) if isinstance(one, ast.comprehension) for part in walk(one.target)}
+        names = [one for one in walk(body) if isinstance(one, ast.Name) and one not in each and self.of(one) & RECORD]
         for one in names:
             if isinstance(one.ctx, ast.Store):
                 first[one.id] = min(_place(self.script.statement(one)), first.get(one.id, (10**9, 0)))

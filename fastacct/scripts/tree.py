@@ -339,7 +339,7 @@ def value_of(script: Tree, node: ast.AST, name: str) -> ast.expr | None:
         target, value = node.targets[0], node.value
         if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
             pairs = zip(target.elts, value.elts, strict=True)
-            return next((each for one, each in pairs if getattr(one, "id", "") == name), value)
+            return next((each for one, each in pairs if last_name(one) == name), value)
     return getattr(node, "value", None) or getattr(node, "context_expr", None)
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Final
+from contextlib import suppress
 
-from fastacct.scripts.calls import Calls
+from fastacct.scripts.calls import STEPS, Calls
 from fastacct.scripts.kinds import ASIDE, FIGURE, FOUND, LOSS, MODEL, NONE, OUTPUT, RECORD, SIZE, TOLD, WORDS, Kinds
-from fastacct.scripts.tree import last_name, walk
-
-STEPS: Final = ("training_step", "validation_step", "test_step", "predict_step", "forward", "__call__", "collate_fn")
-"""Methods that a library gives batches."""
+from fastacct.scripts.tree import UnclearError, last_name, walk
 
 
 class Values(Calls):
@@ -101,8 +98,11 @@ class Values(Calls):
 
     def _is_list(self, node: ast.expr) -> bool:
         """Whether a thing of records may be a list, which times two has each twice."""
+        if isinstance(node, ast.Attribute):
+            return any(map(self._is_list, self.fields.get(node.attr, ())))
         if isinstance(node, ast.Call):
-            return last_name(node.func) in ("list", "tolist", "sorted")
+            name = last_name(node.func)
+            return name in ("list", "tolist", "sorted") or any(map(self._is_list, self.ends(name)))
         if isinstance(node, ast.List | ast.ListComp | ast.Tuple) or isinstance(self.script.parent[node], ast.DictComp):
             return True
         if isinstance(node, ast.Name):
@@ -121,13 +121,17 @@ class Values(Calls):
         index = function.args.args[-1].arg if function is not None and function.name == "__getitem__" else ""
         is_computed = index in {last_name(one) for one in walk(node.slice)} - {""} and ast.unparse(node.slice) != index
         if not of & RECORD:
-            if at & FOUND or is_computed:
+            is_table = at & FOUND == RECORD and not self.is_batch(node)  # labels[name], of an item or a line of a file
+            if (at & FOUND and not is_table) or is_computed:
                 self.ask(node)
-            return of
+            return of | (at & (RECORD | SIZE))
         axes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         first = axes[0]
+        with suppress(UnclearError):
+            made = self.script.resolve(first)
+            first = made if isinstance(made, ast.List) else first  # a list of columns
         if isinstance(first, ast.Slice):
-            is_sure = not (first.lower or first.step) and (first.upper is None or not self._is_batch(node))
+            is_sure = not (first.lower or first.step) and (first.upper is None or not self.is_batch(node))
             is_sure &= not any(isinstance(one, ast.Constant) and one.value is None for one in axes)
         elif isinstance(first, ast.Constant) and isinstance(first.value, int):
             is_sure = len(axes) == 1 and self._is_tuple(node.value)
@@ -136,15 +140,10 @@ class Values(Calls):
         elif isinstance(first, ast.List):
             is_sure = all(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in first.elts)
         else:
-            is_sure = index != "" and ast.unparse(node.slice) == index
+            is_sure = index != "" and ast.unparse(first) == index
         if not is_sure or at & (FOUND | SIZE):
             self.ask(node)
         return of
-
-    def _is_batch(self, node: ast.AST) -> bool:
-        """Whether a node is in a loop of steps, or in a layer."""
-        is_inside = any(one in (self.loop.body, *self.loop.more) for one in self.script.around(node))
-        return is_inside or getattr(self.script.above(node, ast.FunctionDef), "name", "") in (*STEPS, "call")
 
     def _is_tuple(self, node: ast.expr) -> bool:
         """Whether a thing of records is the whole that a loop or a library gives, of which a part is taken."""

@@ -211,3 +211,53 @@ def test_a_delta_of_one_over_the_records_of_a_loader_is_computed():
     found = answered(text, epochs=8)
     assert found.inputs["delta"] == 1 / 50_000
     assert found.epsilon is not None
+
+
+PADDED = """import torch
+from datasets import load_dataset
+from opacus import PrivacyEngine
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding
+tok = AutoTokenizer.from_pretrained("bert-base-cased")
+data = load_dataset("glue", "sst2", split="train")
+data = data.map(lambda r: tok(r["sentence"], truncation=True, max_length=64), batched=True)
+loader = DataLoader(data, batch_size=500)
+other = AutoModelForSequenceClassification.from_pretrained("bert-base-cased")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(30_000, 32), nn.Linear(32, 2)
+    def forward(self, ids):
+        return self.head(self.words(ids)[:, -1])
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer, loader = PrivacyEngine().make_private(
+    module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0
+)
+for epoch in range(3):
+    for batch in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(batch["input_ids"]), batch["label"]).backward()
+        optimizer.step()
+"""
+MADE = 'model = AutoModelForSequenceClassification.from_pretrained("bert-base-cased")'
+BERT = PADDED.partition("class Net")[0] + MADE + PADDED.partition("Net()")[2].replace('batch["input_ids"]', "**batch")
+BERT = BERT.replace("**batch)", "**batch).logits")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("batch_size=500", "batch_size=500, collate_fn=DataCollatorWithPadding(tok)"),
+        ("max_length=64", "padding=True"),
+        ("max_length=64", "padding='longest'"),
+    ],
+)
+def test_texts_that_are_as_long_as_the_longest_are_asked_about_beside_layers_of_the_script(old, new):
+    given = {"records": 67_349, "delta": 1e-6}
+    for script, is_asked in ((PADDED, True), (BERT, False)):
+        assert check(script, **given)[0].epsilon is not None
+        (found,) = check(script.replace(old, new), **given)
+        assert (found.epsilon is None) is is_asked
+        assert is_asked is any("each record is one example" in one for one in found.asks.values())

@@ -86,6 +86,7 @@ ODD = [
         ("STEP", "model[1].weight.data.add_(0.1)"),
         ("STEP", "other.step()"),
         ("END", "full = DataLoader(train, batch_size=500)\ntorch.save(torch.cat([model(a) for a, _ in full]), 'l.pt')"),
+        ("END", "seen = []\nfor x, _ in loader:\n    seen.append(model(x))"),
         ("END", "from laplace import Laplace\nLaplace(model, 'classification').fit(DataLoader(train))"),
         ("END", "torch.optim.swa_utils.update_bn(DataLoader(train), model)"),
     ) if (place, line) != ("PRIVATE", "mu = torch.zeros(1, 28, 28)")),
@@ -96,6 +97,7 @@ ODD = [
         ("FIT", "model.add_loss(lambda: tf.math.reduce_variance(model.layers[-1].output))"),
     )),
     (KERAS, "Dense(10)", "Dense(10, activity_regularizer='l2')"),
+    (KERAS, "#FIT", "x = tf.keras.preprocessing.sequence.pad_sequences(x)"),
     (KERAS, "batch_size=250)", "batch_size=250, callbacks=[tf.keras.callbacks.EarlyStopping('loss')])"),
     *((HUGGING_FACE, f"#{place}", line) for place, line in (
         ("DATA", "train = train.map(lambda b: tok(b['text'], return_overflowing_tokens=True), batched=True)"),
@@ -145,6 +147,13 @@ def test_a_plain_line_keeps_the_number(place, line):
     (plain,) = check(OPACUS, **GIVEN)
     (found,) = check(OPACUS.replace(f"#{place}", line), **GIVEN)
     assert found.epsilon == plain.epsilon
+
+
+def test_a_part_that_is_kept_for_tests_may_be_evaluated_and_the_model_saved():
+    text = HUGGING_FACE.replace('load_dataset("imdb", split="train")', 'load_dataset("imdb")')
+    text = text.replace("train_dataset=train,", 'train_dataset=train["train"], eval_dataset=train["test"],')
+    assert check(text + "trainer.save_model('out')\n", **GIVEN)[0].epsilon == check(HUGGING_FACE, **GIVEN)[0].epsilon
+    assert check(text.replace('=train["test"]', '=train["train"]'), **GIVEN)[0].epsilon is None
 
 
 def test_at_most_a_fifth_of_the_right_scripts_is_asked_about_a_line():
