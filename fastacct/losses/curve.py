@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +17,12 @@ from fastacct.core.inputs import ROUNDING, Cells
 from fastacct.core.relations import DIRECTIONS, Direction
 from fastacct.core.work import counted, kept
 from fastacct.losses.loss import Apart, Atoms, Bracket, Pair, refuse_where
+from fastacct.losses.pieces import log_sample
 
 Deltas = Callable[[Direction, Cells], tuple[Cells, Cells]]
 """Bounds of the deltas of one direction."""
+_Bounds = dict[Direction, tuple[Cells, Cells, Cells]]
+"""Of each direction epsilons, and bounds of the deltas there."""
 
 
 class _Half(NamedTuple):
@@ -38,8 +40,19 @@ class _Half(NamedTuple):
         return np.asarray(self.height[k] + (self.height[k + 1] - self.height[k]) * np.minimum(share, 1.0))
 
 
+class _Wanted(NamedTuple):
+    """What a question needs to know of a release: of one direction its log-moment at a tilt, of losses up to a cap, to
+    about 1 / `share`."""
+
+    direction: Direction
+    tilt: float
+    cap: float
+    share: float
+
+
 class Curve(Apart):
-    """A pair by few points of its curve, `soon`, and by many, where anything else is asked of it."""
+    """A pair by few points of its curve, `soon`, which show where a question needs others, and by many, where anything
+    else is asked of it."""
 
     soon = property(lambda self: self._soon)
     above = property(lambda self: self._made().above)
@@ -48,25 +61,118 @@ class Curve(Apart):
     def __init__(self, soon: Apart, made: Callable[[], Apart]) -> None:
         self._soon, self._made, self.is_ordered = soon, made, False
 
-    def each(self, make: Callable[[Pair], Pair]) -> Apart:
+    def each(self, make: Callable[[Pair, float], Pair], rate: float) -> Apart:
         """Another pair of both."""
-        return Curve(self._soon.each(make), kept(1)(lambda: self._made().each(make)))
+        return Curve(self._soon.each(make, rate), kept(1)(lambda: self._made().each(make, rate)))
 
 
-def curve_of(deltas: Deltas, soon: int = 12288) -> Curve:
-    """The pair with these deltas, by so many points first."""
-    return Curve(of_deltas(deltas, soon), kept(1)(partial(of_deltas, deltas)))
+class _Few(Apart):
+    """A pair by few points, or the sample of one at a rate; `near` makes one by the points that a question needs."""
+
+    def __init__(self, known: Apart, made: Callable[[_Wanted, float], Apart], rate: float) -> None:
+        super().__init__(known.above, known.below)
+        self._made, self._rate = made, rate
+
+    def each(self, make: Callable[[Pair, float], Pair], rate: float) -> Apart:
+        """Another pair of it."""
+        return _Few(super().each(make, rate), lambda *asked: self._made(*asked).each(make, rate), self._rate * rate)
+
+    def near(self, direction: Direction, tilt: float, cap: float, share: float) -> Pair:
+        """By the points that a question needs."""
+        return self._made(_Wanted(direction, tilt, cap, share), self._rate)
 
 
-def of_deltas(deltas: Deltas, points: int = 36864, least: float = 1e-26) -> Apart:
-    """The pair with these deltas, from above and from below, by so many points of both sides together.
+def curve_of(deltas: Deltas) -> Curve:
+    """The pair with these deltas, by few points first."""
+    rough = _rough(deltas)
+    few = _of_bounds(rough.bounds)
 
-    Beyond where delta is the least one a loss is infinite from above, and nothing from below.
-    """
-    deltas_of = {}
-    for direction, epsilon in _places(deltas, points, least).items():
-        low, high = _falling(*deltas(direction, epsilon))
-        deltas_of[direction] = epsilon, low, high
+    @kept(2)
+    def near(wanted: _Wanted, rate: float) -> Apart:
+        return _finer(deltas, rough, _near(rough, few, wanted, rate))
+
+    return Curve(_Few(few, near, 1.0), kept(1)(lambda: _finer(deltas, rough, _everywhere(rough, 36864))))
+
+
+def of_deltas(deltas: Deltas, points: int = 36864) -> Apart:
+    """The pair with these deltas, from above and from below, by so many points of both sides together."""
+    rough = _rough(deltas)
+    return _finer(deltas, rough, _everywhere(rough, points))
+
+
+class _Rough(NamedTuple):
+    """Few bounds of deltas, how wide they are, and the work of one."""
+
+    bounds: _Bounds
+    wide: float
+    work: float
+
+
+def _rough(deltas: Deltas, least: float = 1e-26) -> _Rough:
+    """Until they are below the least one; few in the last third, where lines take long and delta is next to nothing."""
+    bounds, wide, work = {}, 0.0, 0.0
+    for direction in DIRECTIONS["add_remove"]:
+        end = _first_below(deltas, direction, least)
+        epsilon = end * np.union1d(np.geomspace(1e-4, 1.0, 64), np.linspace(0.0, 0.7, 64))
+        with counted() as done:
+            low, high = _falling(*deltas(direction, epsilon))
+        bounds[direction] = epsilon, low, high
+        work += sum(done.values()) / epsilon.size
+        wide = max(wide, float(np.median(high - low) / max(np.median(high), 1e-300)))
+    return _Rough(bounds, wide, work)
+
+
+def _everywhere(rough: _Rough, points: float, least: float = 1e-26) -> dict[Direction, Cells]:
+    """How many points are to be left of each rough one: as dense as a power of delta, for samples that are composed
+    often, and a third as many in even steps of its logarithm, for few of them at any delta.  Fewer where deltas are not
+    known well: there it costs much to know them little better; and where they would take more than seconds."""
+    fewer = max(1.0 + 0.8 * (rough.wide > 1e-9) + 3.0 * (rough.wide > 1e-8), 0.5 * rough.work * points / 1e10)
+    counts = {}
+    for direction, (epsilon, low, high) in rough.bounds.items():
+        log_delta = np.log(np.maximum(high, least))
+        dense = np.exp(0.16 * log_delta - 3.0 * (high - low > 1e-7 * high))
+        near = np.append(0.0, np.cumsum((dense[1:] + dense[:-1]) * np.diff(epsilon)))
+        counts[direction] = np.stack([near, log_delta[0] - log_delta])
+    share = np.array([points, points / 3]) / sum(count[:, -1] for count in counts.values()) / fewer
+    return {direction: share @ count for direction, count in counts.items()}
+
+
+def _near(rough: _Rough, few: Apart, wanted: _Wanted, rate: float) -> dict[Direction, Cells]:
+    """The same where points change a moment of the sample least."""
+    sign = 1.0 if wanted.direction == "remove" else -1.0
+    tilt = 0.5 + sign * (0.5 + wanted.tilt)
+    loss, mass = few.above.remove.upper.points()
+    order = np.argsort(loss, kind="stable")
+    loss, mass = loss[order], mass[order]
+    log_mass, drawn = np.log(np.maximum(mass, 1e-300)), sign * np.minimum(sign * log_sample(rate, loss), wanted.cap)
+    value = log_mass - loss + tilt * drawn
+    whole = value.max() + math.log(np.exp(value - value.max()).sum())
+    # the moment changes by the distance of points squared, the mass there, and this
+    each = np.exp(log_mass + loss + (tilt - 2.0) * drawn - whole) * (abs(tilt * (tilt - 1.0)) * rate * rate)
+    count = np.cumsum(np.cbrt(each * np.gradient(loss) ** 2))
+    points = math.sqrt(0.3 * wanted.share * count[-1] ** 3)
+    refuse_where(not points < 49_000.0, "as many points are needed as are known")
+    count *= min(points, 1e10 / max(rough.work, 1.0)) / count[-1]
+    sides = {"remove": 1.0, "add": -1.0}
+    return {way: sides[way] * np.interp(sides[way] * one[0], loss, count) for way, one in rough.bounds.items()}
+
+
+def _finer(deltas: Deltas, rough: _Rough, left: dict[Direction, Cells]) -> Apart:
+    """The pair by more points in even steps between the rough ones, of which so many are to be left of each."""
+    bounds: _Bounds = {}
+    for direction, (epsilon, *known) in rough.bounds.items():
+        more = np.diff(left[direction]).astype(int)
+        number = np.arange(more.sum()) - np.repeat(np.cumsum(more) - more, more) + 1.0
+        between = np.repeat(epsilon[:-1], more) + np.repeat(np.diff(epsilon) / (more + 1.0), more) * number
+        order = np.argsort(np.append(epsilon, between), kind="stable")
+        found = deltas(direction, between) if between.size else (between, between)
+        low, high = (np.append(*both)[order] for both in zip(known, found, strict=True))
+        bounds[direction] = np.append(epsilon, between)[order], *_falling(low, high)
+    return _of_bounds(bounds)
+
+
+def _of_bounds(deltas_of: _Bounds) -> Apart:
+    """The same, by bounds of deltas; beyond them a loss is infinite from above, and nothing from below."""
     start = max(high[0] for _, _, high in deltas_of.values())
     above = [(epsilon, np.append(start, high[1:])) for epsilon, _, high in deltas_of.values()]
     below = [_below(*one) for one in deltas_of.values()]
@@ -75,31 +181,6 @@ def of_deltas(deltas: Deltas, points: int = 36864, least: float = 1e-26) -> Apar
         _pair(above, deltas_of, is_upper=True),
         _pair([(loss, np.append(start, height[1:])) for loss, height in below], deltas_of, is_upper=False),
     )
-
-
-def _places(deltas: Deltas, points: int, least: float) -> dict[Direction, Cells]:
-    """Epsilons from 0 on, of each direction: as dense as a power of delta, for samples that are composed often, and a
-    third as many in even steps of its logarithm, for few of them at any delta.  Fewer where deltas are not known well:
-    there it costs much to know them little better; and where they would take more than seconds."""
-    places, wide, work = {}, 0.0, 0.0
-    for direction in DIRECTIONS["add_remove"]:
-        end = _first_below(deltas, direction, least)
-        rough = end * np.union1d(np.geomspace(1e-4, 1.0, 20), np.linspace(0.0, 1.0, 16))
-        with counted() as done:
-            low, high = _falling(*deltas(direction, rough))
-        work += sum(done.values()) / rough.size
-        wide = max(wide, float(np.median(high - low) / max(np.median(high), 1e-300)))
-        log_delta, is_wide = np.log(np.maximum(high, least)), high - low > 1e-7 * high
-        dense = np.exp(np.interp(fine := np.linspace(0.0, end, 1 << 14), rough, 0.16 * log_delta - 3.0 * is_wide))
-        near = np.append(0.0, np.cumsum(dense[1:] + dense[:-1]) * fine[1])
-        places[direction] = fine, np.stack([near, np.interp(fine, rough, log_delta[0] - log_delta)])
-    fewer = max(1.0 + 0.8 * (wide > 1e-9) + 3.0 * (wide > 1e-8), 0.5 * work * points / 1e10)
-    share = np.array([points, points / 3]) / sum(counts[:, -1] for _, counts in places.values()) / fewer
-    counted_at = {direction: (fine, share @ counts) for direction, (fine, counts) in places.items()}
-    return {
-        direction: np.interp(np.linspace(0.0, count[-1], 32 + round(count[-1])), count, fine)
-        for direction, (fine, count) in counted_at.items()
-    }
 
 
 def _first_below(deltas: Deltas, direction: Direction, level: float) -> float:
@@ -157,9 +238,7 @@ def _half(loss: Cells, height: Cells) -> _Half:
     return _Half(loss, height, np.append(0.0, np.diff(slope)))
 
 
-def _pair(
-    points: list[tuple[Cells, Cells]], known: dict[Direction, tuple[Cells, Cells, Cells]], *, is_upper: bool
-) -> Pair:
+def _pair(points: list[tuple[Cells, Cells]], known: _Bounds, *, is_upper: bool) -> Pair:
     """The pair whose curve has these corners, scaled by what rounding may have taken off or added."""
     halves, factor, pad = [], 1.0, 2.3e-11  # for the rounding of sums of so many masses
     for (loss, height), (epsilon, low, _) in zip(points, known.values(), strict=True):

@@ -237,9 +237,9 @@ class Apart(Pair):
         self._below = below
         self.is_ordered = is_ordered
 
-    def each(self, make: Callable[[Pair], Pair]) -> Apart:
-        """What is made of both, from above and from below."""
-        return Apart(make(self.above), make(self.below))
+    def each(self, make: Callable[[Pair, float], Pair], rate: float) -> Apart:
+        """What is made of both at a rate, from above and from below."""
+        return Apart(make(self.above, rate), make(self.below, rate))
 
     @cached
     def below(self) -> Pair:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Literal
@@ -46,6 +46,12 @@ def _release(pair: Pair, direction: Direction) -> Answers | None:
     return None if read is None else read(direction)
 
 
+def _near(pair: Pair) -> Callable[..., Pair] | None:
+    """What makes a pair as well known as a question needs it, where it is known by few points."""
+    near: Callable[..., Pair] | None = getattr(pair, "near", None)
+    return near
+
+
 class Side:
     """One direction of a cell, and the reader of its losses, which is made on demand."""
 
@@ -67,15 +73,25 @@ class Side:
 
     @cached
     def _parts(self) -> list[Part]:
-        used = ((pair.side(self._direction), count) for pair, count in self._used)
-        return [Part(one.upper, one.lower, count, is_apart=one.is_apart) for one, count in used]
+        return self._parts_of(self._used)
+
+    def _parts_of(self, used: Iterable[tuple[Pair, int]]) -> list[Part]:
+        sides = ((pair.side(self._direction), count) for pair, count in used)
+        return [Part(one.upper, one.lower, count, is_apart=one.is_apart) for one, count in sides]
+
+    def _near(self, tilt: float, cap: float, width: float) -> list[Part]:
+        """Losses as well known as a question needs them, so that the logarithm of delta is about `width` wide."""
+        asked = self._direction, tilt, cap
+        few = [(near(*asked, n / width) if (near := _near(pair)) else pair, n) for pair, n in self._used]
+        return self._parts_of(few)
 
     @cached
     def _grid(self) -> Grid | Smoothed:
         asked = self._settings
         grid = Grid(self._parts, asked.tolerance or TOLERANCE, asked.spacing, only_lower=asked.only_lower)
         if asked.tolerance is None and Smoothed.is_possible(self._parts, grid):
-            return Smoothed(self._parts, grid, TOLERANCE)
+            is_few = any(_near(pair) for pair, _ in self._used)
+            return Smoothed(self._parts, grid, TOLERANCE, self._near if is_few else None)
         return grid
 
     @cached
@@ -274,11 +290,10 @@ class CellReader(Guarded):
         enough of epsilon; of delta they hardly ever do."""
         if all(pair.soon is pair for pair in map(self._line.pair, dict(self.table))):
             return _largest(self._sides, quantity, target, only_upper)
-        if quantity == "epsilon":
-            with suppress(OutOfReachError):
-                found = _largest(self._sides, quantity, target, only_upper)
-                if found[1] - found[0] <= TIGHT_WIDTH * found[0]:
-                    return found
+        with suppress(OutOfReachError):
+            found = _largest(self._sides, quantity, target, only_upper)
+            if found[1] - found[0] <= TIGHT_WIDTH * found[0]:
+                return found
         return _largest(self._finer, quantity, target, only_upper)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class _Lower(NamedTuple):
         return self.factor * self.sum.below(epsilon + self.moved) + self.lost * (1.0 - 1e-14)
 
 
-_Attempt = tuple[list[float], float, Callable[[], tuple[float, float, float]]]
+_Attempt = tuple[Sequence[Callable[[], float]], float, Callable[[], tuple[float, float, float]]]
 """Bounds by sums, from below (of two distributions also by the atoms from above) and from above; what says those of
 delta beside the Gaussian, and how wide they may be, relative to it."""
 
@@ -51,9 +51,11 @@ delta beside the Gaussian, and how wide they may be, relative to it."""
 class _Losses:
     """Atoms of both sides, and what is kept of them; without those of which all together have the mass `rare`."""
 
-    def __init__(self, parts: Sequence[Part], rare: float) -> None:
+    def __init__(self, parts: Sequence[Part], rare: float, like: _Losses | None = None) -> None:
         self.sides = [[(known_atoms(part, is_upper, rare), part.count) for part in parts] for is_upper in (False, True)]
-        self.tilts = [Tilts([in_groups(one, n) for one, n in side], OUT) for side in self.sides]
+        self.tilts: list[Tilts] = (
+            like.tilts if like else [Tilts([in_groups(one, n) for one, n in side], OUT) for side in self.sides]
+        )
         self.lost = [lost(side) for side in self.sides]
         self.kept: dict[tuple[int, Choice, int], FiniteSum] = {}
         self.apart = apart(self.sides)
@@ -62,8 +64,14 @@ class _Losses:
 class Smoothed:
     """Delta and epsilon of one direction of a job of atoms; where this takes more work than a grid, by that grid."""
 
-    def __init__(self, parts: Sequence[Part], grid: Grid, tolerance: float) -> None:
-        self._grid, self._tolerance = grid, tolerance
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        grid: Grid,
+        tolerance: float,
+        near: Callable[[float, float, float], list[Part]] | None = None,
+    ) -> None:
+        self._grid, self._tolerance, self._near = grid, tolerance, near
         self._is_apart = any(part.is_apart for part in parts)
         self._parts, self._n_releases = parts, sum(part.count for part in parts)
 
@@ -78,6 +86,17 @@ class Smoothed:
         atoms = [one.as_atoms() for part in parts for one in (part.upper, part.lower)]
         sizes = [int((one.mass > 0.0).sum()) if one else 0 for one in atoms]
         return min(sizes) > 0 and (grid.shared[1] > 0 or are_many(max(sizes)))
+
+    def _better(self, losses: _Losses, place: float, steep: float = 1.0) -> _Losses:
+        """The same as well known as needed about a place, for a number of which log delta is so many times as wide."""
+        if self._near is None:
+            return losses
+        return _Losses(self._near(*losses.tilts[1].saddle(place), 0.2 * self._tolerance * steep), 0.0, losses)
+
+    def _by_grid(self, quantity: Literal["epsilon", "delta"], target: float) -> Found:
+        """What a grid says; of losses by few points nothing that others would not say better."""
+        refuse_where(self._near is not None, "few points of a curve say little")
+        return self._grid.epsilon(target) if quantity == "epsilon" else self._grid.delta(target)
 
     def roughly(self, delta: float) -> float:
         """An upper bound of epsilon beside a larger Gaussian; inf where there is none."""
@@ -95,15 +114,15 @@ class Smoothed:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
-        losses = self._losses(0.0)
+        losses = self._better(self._losses(0.0), epsilon)
 
         def attempt(ease: float, near: float) -> _Attempt:
             lowers, upper = self._sums(losses, epsilon, max(near, 1e-300), ease)
-            lows = [lower.below(epsilon) for lower in lowers]
+            lows = [partial(lower.below, epsilon) for lower in lowers]
             return lows, upper.above(epsilon), lambda: (*upper.both(epsilon), self._tolerance)
 
         # two distributions are apart anyway
-        return self._narrowed(attempt, 1.0 + self._is_apart, 1.0, 1.0, lambda: self._grid.delta(epsilon))
+        return self._narrowed(attempt, 1.0 + self._is_apart, 1.0, 1.0, lambda: self._by_grid("delta", epsilon))
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
@@ -112,18 +131,21 @@ class Smoothed:
             if at_once := self._at_once(losses, delta):
                 return at_once
             tilt, place = self._first(losses, delta)
+            ease = 1.3 * tilt * place
+            if self._near is not None:
+                steep = losses.tilts[1].saddle(place)[0] * place
+                losses, ease = self._better(losses, place, steep), 0.55 * steep
         except OutOfReachError:
-            return self._grid.epsilon(delta)
+            return self._by_grid("epsilon", delta)
 
         def attempt(ease: float, near: float) -> _Attempt:
             lowers, upper = self._sums(losses, near, delta, ease)
             steep = upper.steepness(near, delta)
             high = _falls_to(upper.above, delta, near, steep * near)
-            lows = [_falls_to(lower.below, delta, high, steep * near, -1.0) for lower in lowers]
+            lows = [partial(_falls_to, lower.below, delta, high, steep * near, -1.0) for lower in lowers]
             return lows, high, lambda: (*upper.both(high), self._tolerance * upper.steepness(high, delta) * high)
 
-        ease = 1.3 * max(tilt * place, 1e-3)
-        return self._narrowed(attempt, ease, place, math.inf, lambda: self._grid.epsilon(delta))
+        return self._narrowed(attempt, max(ease, 1e-3), place, math.inf, lambda: self._by_grid("epsilon", delta))
 
     def _narrowed(
         self,
@@ -139,12 +161,15 @@ class Smoothed:
         try:
             for _ in range(3):
                 lows, near, beside = attempt(ease, near)
-                found, own = judged(lows[0], near, worst), judged(lows[-1], near, worst)
+                found = judged(lows[0](), near, worst)
                 so_far = _both(so_far, found, worst)
+                if found.status == Status.TIGHT:
+                    return so_far
+                own = judged(lows[-1](), near, worst) if lows[1:] else found
                 if self._is_enough(own, found):
                     return so_far
                 best = self._of_two(own, so_far)
-                ease *= self._less(own, *beside())
+                ease *= self._less(own, found, *beside())
         except OutOfReachError:  # this needs too many points, or there is no such loss
             pass
         return best or _both(so_far, by_grid(), worst)
@@ -186,17 +211,20 @@ class Smoothed:
 
     @staticmethod
     def _is_enough(own: Found, found: Found) -> bool:
-        """Whether all is TIGHT, or the Gaussian's part is little of what two distributions are apart."""
-        return found.status == Status.TIGHT or own.upper - own.lower < 0.25 * (found.upper - found.lower)
+        """Whether the Gaussian's part is little of what two distributions are apart."""
+        return own.upper - own.lower < 0.25 * (found.upper - found.lower)
 
     def _of_two(self, own: Found, found: Found) -> Found | None:
         """An answer of two distributions that a finer grid hardly narrows."""
         return found if self._is_apart and own.upper - own.lower < 0.9 * (found.upper - found.lower) else None
 
-    def _less(self, found: Found, low: float, high: float, most: float) -> float:
+    def _less(self, own: Found, found: Found, low: float, high: float, most: float) -> float:
         """How much smaller the Gaussian's variance has to be: an interval has its width, if it is not that of rounding,
-        delta being from `low` to `high` beside the Gaussian, which may be `most` of itself."""
-        ratio = self._tolerance * found.upper / (found.upper - found.lower)
+        delta being from `low` to `high` beside the Gaussian, which may be `most` of itself.  What is known about a
+        place leaves it room; otherwise two distributions are apart anyway."""
+        width = own.upper - own.lower
+        room = self._tolerance * own.upper - (found.upper - found.lower - width) * (self._near is not None)
+        ratio = room / width
         refuse_where(not ratio > 1e-4 or high - low > 0.5 * most * high, "the finite sum says little")
         return 0.5 * ratio
 

@@ -78,6 +78,14 @@ class Tilts:
         best = int(places.argmin())
         return float(self._tilts[best]), max(float(places[best]), 1e-9)
 
+    def saddle(self, place: float) -> tuple[float, float]:
+        """The tilt at which Chernoff's bound is least, between those that targets share, too; and the cap."""
+        limit = self._limit(place)
+        parts, values = self._moments(limit)
+        tilts = self._tilts[(values - self._tilts * place).argmin()] * 1.25 ** np.arange(-3.0, 3.5, 0.5)
+        bounds = log_values(parts, tilts) - tilts * place
+        return float(tilts[bounds.argmin()]), math.inf if limit is None else 2.0 ** (0.25 * limit)
+
     @cached
     def _ends(self) -> tuple[float, float]:
         """What all losses together take back, with a chance of exp(-25); the largest of one."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -114,7 +114,7 @@ class _SampledPair(DataPair):
 def sample(pair: Pair, rate: float) -> Pair:
     """Losses of the Poisson sample with 0 < rate < 1."""
     if isinstance(pair, Apart):
-        return pair.each(partial(sample, rate=rate))
+        return pair.each(sample, rate)
     for base in (pair.remove.upper, pair.remove.lower, pair.add.upper, pair.add.lower):
         if not isinstance(base, Atoms):
             raise OutOfReachError(f"the sample of {type(base).__name__} is not known")

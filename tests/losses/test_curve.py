@@ -173,25 +173,64 @@ def test_samples_within_samples_against_integrals(numbers, epsilon, tilt, losses
     assert upper - lower <= 1e-4 * truth
 
 
+def counted(patch):
+    """How many deltas each pair of curves asks for, but for those that the first one has asked."""
+    asked, made = [], curve._finer
+
+    def count(deltas, rough, left):
+        def ask(direction, epsilon):
+            asked[-1] += epsilon.size
+            return deltas(direction, epsilon)
+
+        asked.append(0)
+        return made(ask, rough, left)
+
+    patch.setattr(curve, "_finer", count)
+    return asked
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
 @pytest.mark.parametrize(
-    ("soon", "rate", "direction"),  # of each rate the curve is kept
-    [(12288, 0.11, "remove"), (12288, 0.12, "add"), (600, 0.13, "remove"), (600, 0.14, "add")],
+    ("noise", "rate", "steps", "client", "rounds", "most"),  # of each client the curve is kept
+    [(1.0, 0.11, 10, 0.2, 100, 15_000), (2.0, 0.05, 30, 0.02, 1000, 9_000), (0.7, 0.3, 4, 0.1, 20, 16_000)],
 )
-def test_many_points_are_asked_where_few_say_too_little(soon, rate, direction, monkeypatch):
-    asked, made = [], curve.of_deltas
+def test_an_epsilon_asks_for_the_points_it_needs(noise, rate, steps, client, rounds, most, direction, monkeypatch):
+    asked = counted(monkeypatch)
+    job = (fa.Gaussian(noise).poisson(rate) * steps).poisson(client) * rounds
+    assert fa.epsilon_bounds(job, delta=1e-6, neighbors=direction).status == fa.Status.TIGHT
+    assert len(asked) == 1
+    assert 2000 < asked[0] < most
 
-    def count(deltas, *points):
-        asked.append(points)
-        return made(deltas, *points)
 
-    monkeypatch.setattr(curve.curve_of, "__defaults__", (soon,))
-    monkeypatch.setattr(curve, "of_deltas", count)
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_so_does_a_delta(direction, monkeypatch):
+    asked = counted(monkeypatch)
+    job = (fa.Gaussian(2.0).poisson(0.06) * 30).poisson(0.02) * 1000
+    assert fa.delta_bounds(job, epsilon=0.4, neighbors=direction).status == fa.Status.TIGHT
+    assert len(asked) == 1
+    assert 10_000 < asked[0] < 40_000
+
+
+@pytest.mark.parametrize(("rate", "direction"), [(0.13, "remove"), (0.14, "add")])
+def test_many_points_are_asked_where_few_say_too_little(rate, direction, monkeypatch):
+    asked, near = counted(monkeypatch), curve._near
+    monkeypatch.setattr(curve, "_near", lambda *given: {way: 0.1 * left for way, left in near(*given).items()})
     job = (fa.Gaussian(1.0).poisson(rate) * 10).poisson(0.2) * 100
     assert fa.epsilon_bounds(job, delta=1e-6, neighbors=direction).status == fa.Status.TIGHT
-    assert asked == [(soon,), ()][: 1 + (soon == 600)]
-    lower, upper, _ = fa.delta_bounds(job, epsilon=3.0, neighbors=direction)
-    assert 0.0 < upper - lower <= 3e-6 * upper
-    assert asked == [(soon,), ()]
+    few, many = asked
+    assert few < 1500 < 45_000 < many
+
+
+@given(mu=st.floats(0.1, 1.5), rate=st.floats(0.01, 1.0), tilt=st.floats(0.1, 2.0), off=st.sampled_from([0.0, 1e-10]))
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_curves_by_the_points_of_a_question_are_on_their_sides(mu, rate, tilt, off, direction):
+    pair = curve.curve_of(gaussian(mu, off)).soon.near(direction, tilt, 1.0, 1e4 * rate)
+    for epsilon in mu * (np.array([-2.0, -0.5, 0.0, 1.0, 3.0, 5.0]) + mu / 2):
+        truth = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
+        above, below = (delta_of(one.side(direction).upper, epsilon) for one in (pair.above, pair.below))
+        noise = 4.0 * ROUNDING * (1.0 + math.exp(epsilon))
+        assert below <= truth + noise
+        assert truth - noise <= above
 
 
 def test_what_asks_for_more_than_epsilon_has_many_points():
