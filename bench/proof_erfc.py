@@ -31,7 +31,7 @@ LEAST, SQUARE = 13.0, 2.0
 
 def coefficients() -> list[arb]:
     """Those of the polynomial, highest power first, as doubles."""
-    body = HEADER.read_text().split("FA_INLINE double fa_erfc_v")[1].split("return t *")[0]
+    body = HEADER.read_text().split("double fa_erfc_parts_v(")[1].split("}")[0]
     found = [float(number) for number in re.findall(r"-?\d+\.\d+(?:[eE][-+]\d+)?", body)]
     assert found[:3] == [2.0, 2.0, 2.0], "t = 2.0/(2.0 + x), y = 2.0 t - 1.0"
     return [arb(number) for number in found[4:]]

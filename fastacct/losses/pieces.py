@@ -76,9 +76,9 @@ class Pieces(Record):
 
     def proper(self) -> Pieces:
         """The pair of what both distributions have, each divided by its mass."""
-        (p, p_off), (q, q_off) = ((0.5 * (a + b), (b - a) / (1.0 - b) / ROUNDING) for a, b in self.lost)
-        if p == q == 0.0:
+        if max(self.lost.p[1], self.lost.q[1]) < 1e-250:  # nothing beside the least rounding of a row
             return self
+        (p, p_off), (q, q_off) = ((0.5 * (a + b), (b - a) / (1.0 - b) / ROUNDING) for a, b in self.lost)
         absent, shift = -math.log1p(-q), math.log1p(-q) - math.log1p(-p)
         off = p_off + q_off + 4.0 * (abs(absent) + abs(shift))
         slip = 0.0 if self.is_mirrored else off  # both masses are the same then, whatever they are

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -138,7 +138,7 @@ def job_of(
 
 def _laid_out(table: list[_Times], data: Sequence[tuple[Pieces, float]]) -> CellJob:
     """The job of all components; its losses that are data are on a lattice, or on none."""
-    count, noise, *_, weight, mean = merged = _columns(table)
+    count, noise, *_, weight, mean = merged = _columns(tuple(table))
     spacing = 0.0 if table else spacing_of(data)
     is_alone = not data and len(table) == 1 and table[0][0].is_sampled
     return CellJob(
@@ -181,7 +181,8 @@ def _merged(mixtures: Iterable[_Times], data: Sequence[tuple[Pieces, float]]) ->
     return table if table or data else [(Mixture(1.0, ((0.0, 1.0),)), 0.0)]
 
 
-def _columns(table: list[_Times]) -> _Columns:
+@lru_cache(maxsize=64)  # most jobs that are data have no mixtures
+def _columns(table: tuple[_Times, ...]) -> _Columns:
     """Counts, noises, numbers of components of P and of Q; weights and means of all components."""
     rows = [(n, mixture.noise, len(mixture.p), len(mixture.q)) for mixture, n in table]
     count, noise, n_p, n_q = np.array(rows, dtype=np.float64).reshape(-1, 4).T.copy()
@@ -280,9 +281,9 @@ def _points(job: CellJob, target: Cells, what: Quantity) -> tuple[Cells, NDArray
         off = np.abs(np.log(target / middle)).max(axis=0) + 4.0 * ROUNDING
     # each target by itself, so that its bits do not depend on the others
     is_one = (middle > 1e-290) & (middle < 0.5) & (target[0] != target[1]) & (off < 1e-8)
-    ends, apart = np.where(is_one, middle, target), np.where(is_one, off, 0.0 * target)
-    pairs, places = np.unique([ends.ravel(), apart.ravel()], axis=1, return_inverse=True)
-    return pairs[0].copy(), places.ravel(), pairs[1].copy()
+    asked = np.where(is_one, middle, target) + 1j * np.where(is_one, off, 0.0)
+    pairs, places = np.unique(asked.ravel(), return_inverse=True)
+    return pairs.real.copy(), places, pairs.imag.copy()
 
 
 # P = (1 - r) P' + r P'' with P'' far out, and Q >= (1 - r) Q': n steps of P are at most those of P' and n r besides, so

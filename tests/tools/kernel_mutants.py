@@ -140,9 +140,9 @@ MUTANTS = (
     ("loss/cells.h", "w.s2 / w.s0 - (w.s1 / w.s0) * (w.s1 / w.s0)", "w.s2 / w.s0", PIECES),
     # windows on them
     ("loss/edges.h", "(turn * turn - away * away) /", "(-away * away) /", EDGES),
-    ("loss/edges.h", "size + 1e-9 : log1p(exp(fa_max(-700.0, size)))", "size : 0.0", EDGES),
-    ("loss/path.h", "+ 0.5 * p->curve * y * y + log_length", "+ log_length", EDGES),
-    ("loss/path.h", "arch, clear, turn * (1.0 + 1e-9), edges)", "arch, 0.0, 0.0, edges)", EDGES),
+    ("loss/edges.h", "at.size + 1e-9 : log1p(exp(fa_max(-700.0, at.size)))", "at.size : 0.0", EDGES),
+    ("loss/path.h", "+ 0.5 * p->curve * height[k] * height[k] + fa_log_v", "+ fa_log_v", EDGES),
+    ("loss/path.h", "low[k], high[k], turn[k] * (1.0 + 1e-9))", "low[k], high[k], 0.0)", EDGES),
     ("loss/pieces.h", "return 0.5 * fa_log1p_plain_v(-4.0 * most * side * side) - 2e-15;", "return 0.0;",
      "kernels/loss/share test_how_near_0"),
     ("line/pieces_cap.h", "w->off = 8.0 + n + fa_max(q_off / q, off / gain) +", "w->off = 1.0 +", EDGES),

@@ -35,16 +35,17 @@ FA_FUNC int fa_pieces_is_two_sided(const fa_pieces *law)
 FA_FUNC double fa_pieces_spread(const fa_pieces *law)
 {
     double low = fa_pieces_end(law, 0), high = fa_pieces_end(law, 1), most = fa_max(high, -low), sum = 0.0, all = 0.0,
-           slope;
+           x[FA_CELLS], loss[FA_CELLS], back[FA_CELLS], room[FA_CELLS];
     int i, k;
     for (i = 0; i < law->n_panels; i++) {
         const fa_panel *p = law->panels + i;
         double wide = (p->high - p->low) / FA_CELLS;
+        for (k = 0; k < FA_CELLS; k++)
+            x[k] = p->low + (k + 0.5) * wide;
+        fa_panel_losses(p, FA_CELLS, x, loss, back, room);
         for (k = 0; k < FA_CELLS; k++) {
-            double x = p->low + (k + 0.5) * wide, loss = fa_panel_loss(p, x, &slope),
-                   mass = exp(fa_panel_log_density(p, x) + 0.5 * loss) * wide;
-            sum += mass * loss * loss;
-            all += mass;
+            double mass = exp(fa_panel_log_peak(p, x[k]) + back[k] + 0.5 * loss[k]) * wide;
+            sum += mass * loss[k] * loss[k], all += mass;
         }
     }
     for (i = 0; i < law->n_atoms; i++) {
@@ -371,7 +372,7 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
 {
     const fa_pieces *law = block->pieces;
     const fa_edges keep = fa_pieces_edges(block, 0.0);
-    double border = FA_PIECES_LADDER * t, far, near = 0.0, shift = c * block->nodes.mean;
+    double border = FA_PIECES_LADDER * t, far, near = 0.0, most = INFINITY, shift = c * block->nodes.mean;
     int i, n = fa_pieces_cells(law);
     if (law->smooth.step > 0.0)
         return fa_smooth_majorant(&law->smooth, law->atoms, law->n_atoms, law->is_flipped ? 1.0 - c : c, t,
@@ -380,9 +381,11 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
     if (!fa_pieces_prepare(block, c))
         return INFINITY;
     far = fa_share_beyond(block->own_share, t);
-    /* of atoms alone the share is all there is, however far out */
-    for (i = 0; i < FA_PIECES_WINDOWS && block->fine && block->own_share.variation > 0.0;
-         i++, border *= FA_PIECES_LADDER) {
+    if (block->window.width > 0.0)
+        most = fa_min(log(block->whole) + block->own_share.size, fa_paths_beyond(law, block->paths, c, t, &keep));
+    /* of atoms alone the share is all there is, however far out; beyond `most` windows say nothing */
+    for (i = 0; i < (block->fine && block->own_share.variation > 0.0 ? FA_PIECES_WINDOWS : 0) &&
+                (near == 0.0 || block->own_share.size + log(near) < most); i++, border *= FA_PIECES_LADDER) {
         double low = border / FA_PIECES_LADDER,
                bound = block->whole - fa_cells_lost(block->cells, n, low, FA_PI / border);
         if (far <= block->own_share.size + log(fa_max(near, bound)))
@@ -391,10 +394,7 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
         far = fa_share_beyond(block->own_share, border);
     }
     far = near > 0.0 ? fa_max(far, block->own_share.size + log(near)) : far;
-    if (block->window.width > 0.0)
-        far = fa_min(
-            far, fa_min(log(block->whole) + block->own_share.size, fa_paths_beyond(law, block->paths, c, t, &keep)));
-    return far + 1e-10 - shift;
+    return fa_min(far, most) + 1e-10 - shift;
 }
 
 #endif

@@ -47,41 +47,57 @@ FA_FUNC void fa_cells_beyond(const fa_panel *p, double v, double size, double lo
     }
 }
 
-/* cells of all densities left of a cap, each with moments by a rule of its own, and atoms, over e^size, in the order of
- * their losses */
+/* cells of a panel left of a cap, each with moments by a rule of its own, over e^size */
+FA_FUNC void fa_panel_cells(const fa_panel *p, double v, double size, const fa_edges *edges, fa_cell *out)
+{
+    double low = p->low, high = p->high, side = p->turned != 0.0 ? -1.0 : 1.0, half, node[FA_GAUSS_LEAST],
+           share[FA_GAUSS_LEAST], end[FA_CELLS + 1] = {0.0}, bound[FA_CELLS + 1], back[FA_CELLS + 1],
+           room[FA_CELLS + 1];
+    int k, j, place = fa_gauss_place(FA_GAUSS_LEAST), half_n = FA_GAUSS_LEAST / 2, cells = FA_CELLS;
+    if (p->curve > 0.0) {
+        fa_panel_core(p, v, edges, &low, &high);
+        fa_cells_beyond(p, v, size, low, high, edges, out);
+        out += 2;
+        cells -= 2;
+    }
+    half = 0.5 * (high - low) / cells;
+    for (j = 0; j < FA_GAUSS_LEAST; j++) {
+        node[j] = j < half_n ? -fa_gauss_node[place + j] : fa_gauss_node[place + j - half_n];
+        share[j] = half * fa_gauss_weight[place + j % half_n];
+    }
+    for (k = 0; k <= cells; k++)
+        end[k] = low + half * (2 * k);
+    fa_panel_losses(p, cells + 1, end, bound, back, room);
+    for (k = 0; k < cells; k++, out++) {
+        double mid = low + half * (2 * k + 1), x[FA_GAUSS_LEAST], loss[FA_GAUSS_LEAST], s0 = 0.0, s1 = 0.0, s2 = 0.0,
+               least = side > 0.0 ? bound[k] : -bound[k + 1], most = side > 0.0 ? bound[k + 1] : -bound[k];
+        *out = (fa_cell){-INFINITY, INFINITY, 0.0, 0.0, 0.0}; /* what it has is not taken off */
+        if (edges->cap.width > 0.0 && (most > edges->cap.at - FA_CELL_EDGE * edges->cap.width ||
+                                       fabs(v) * (most - least) > FA_CELL_STEEP))
+            continue;
+        for (j = 0; j < FA_GAUSS_LEAST; j++)
+            x[j] = mid + half * node[j];
+        fa_panel_losses(p, FA_GAUSS_LEAST, x, loss, back, room);
+        FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
+        for (j = 0; j < FA_GAUSS_LEAST; j++) {
+            double weight = share[j] * fa_exp_plain_v(fa_panel_log_peak(p, x[j]) + back[j] + v * loss[j] - size),
+                   away = side * loss[j] - least;
+            s0 += weight;
+            s1 += weight * away;
+            s2 += weight * away * away;
+        }
+        *out = (fa_cell){least, most, s0, s1, s2};
+    }
+}
+
+/* cells of all densities left of a cap, and atoms, over e^size, in the order of their losses */
 FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, const fa_edges *edges, fa_cell *first)
 {
-    double v = law->is_flipped ? 1.0 - c : c, slope;
-    int i, k, j, place = fa_gauss_place(FA_GAUSS_LEAST), half_n = FA_GAUSS_LEAST / 2, n = fa_pieces_cells(law);
+    double v = law->is_flipped ? 1.0 - c : c;
+    int i, j, n = fa_pieces_cells(law);
     fa_cell *out = first;
-    for (i = 0; i < law->n_panels; i++) {
-        const fa_panel *p = law->panels + i;
-        double low = p->low, high = p->high, own = fa_panel_sees(p, v, 0), side = p->turned != 0.0 ? -1.0 : 1.0, half;
-        int cells = FA_CELLS;
-        if (p->curve > 0.0) {
-            fa_panel_core(p, own, edges, &low, &high);
-            fa_cells_beyond(p, own, size, low, high, edges, out);
-            out += 2;
-            cells -= 2;
-        }
-        half = 0.5 * (high - low) / cells;
-        for (k = 0; k < cells; k++, out++) {
-            double mid = low + half * (2 * k + 1);
-            *out = (fa_cell){side * fa_panel_loss(p, mid - side * half, &slope),
-                             side * fa_panel_loss(p, mid + side * half, &slope), 0.0, 0.0, 0.0};
-            if (edges->cap.width > 0.0 && (out->high > edges->cap.at - FA_CELL_EDGE * edges->cap.width ||
-                                           fabs(own) * (out->high - out->low) > FA_CELL_STEEP)) {
-                *out = (fa_cell){-INFINITY, INFINITY, 0.0, 0.0, 0.0}; /* what it has is not taken off */
-                continue;
-            }
-            for (j = 0; j < 2 * half_n; j++) {
-                int at = place + (j < half_n ? j : j - half_n);
-                double x = mid + (j < half_n ? -half : half) * fa_gauss_node[at], loss = fa_panel_loss(p, x, &slope);
-                fa_cell_add(out, side * loss,
-                            fa_gauss_weight[at] * half * exp(fa_panel_log_density(p, x) + own * loss - size));
-            }
-        }
-    }
+    for (i = 0; i < law->n_panels; i++, out += FA_CELLS)
+        fa_panel_cells(law->panels + i, fa_panel_sees(law->panels + i, v, 0), size, edges, out);
     for (i = 0; i < law->table.n_panels; i++, out++) {
         const fa_atom *a = law->table.points + (size_t)i * FA_TABLE_ROW;
         *out = (fa_cell){INFINITY, -INFINITY, 0.0, 0.0, 0.0};

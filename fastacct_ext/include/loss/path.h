@@ -20,17 +20,22 @@ typedef struct {
     double size, turn;
 } fa_path_part;
 
-/* What all paths of a panel have: arches between cuts, A' and -B' there, and q e^x and q e^y.  Above a floor they stay
- * on the real line up to the cut `start`, where losses are negative, and go up there */
+#define FA_PATH_ROWS (FA_ARCHES + 2)
+
+/* What all paths of a panel have: A' and -B' at cuts, and q e^x and q e^y; of parts between these, and of the ways up
+ * at `start` and at the right end, A' and -B' at both ends, the largest density times e^(vL), and L at both ends.
+ * Above a floor they stay on the real line up to the cut `start`, where losses are negative, and go up there */
 typedef struct {
     const fa_panel *panel;
     double cut[FA_ARCHES + 1], of[FA_ARCHES + 1], back[FA_ARCHES + 1], grown[FA_ARCHES + 1], fallen[FA_ARCHES + 1];
-    fa_arch arch[FA_ARCHES];
+    double of_left[FA_PATH_ROWS], of_right[FA_PATH_ROWS], back_left[FA_PATH_ROWS], back_right[FA_PATH_ROWS];
+    double peak[FA_PATH_ROWS], low[FA_PATH_ROWS], high[FA_PATH_ROWS];
     int start;
 } fa_path_base;
 
 FA_FUNC void fa_path_lay(const fa_panel *p, double v, const fa_edges *edges, fa_path_base *out)
 {
+    fa_arch arch[FA_PATH_ROWS];
     int k;
     out->panel = p;
     out->start = 0;
@@ -41,7 +46,17 @@ FA_FUNC void fa_path_lay(const fa_panel *p, double v, const fa_edges *edges, fa_
         out->cut[k] = -0.5 * p->replaced;
         out->start = k;
     }
-    fa_panel_bend(p, out->cut, out->arch, out->of, out->back);
+    fa_panel_bend(p, out->cut, arch, out->of, out->back);
+    arch[FA_ARCHES] = fa_arch_of(p, out->cut[out->start], out->cut[out->start]);
+    arch[FA_ARCHES + 1] = fa_arch_of(p, out->cut[FA_ARCHES], out->cut[FA_ARCHES]);
+    for (k = 0; k < FA_PATH_ROWS; k++) {
+        int left = k < FA_ARCHES ? k : k == FA_ARCHES ? out->start : FA_ARCHES, right = left + (k < FA_ARCHES);
+        out->of_left[k] = out->of[left], out->back_left[k] = out->back[left];
+        out->of_right[k] = out->of[right], out->back_right[k] = out->back[right];
+        out->peak[k] = fa_arch_peak(p, arch + k, v, 1.0 - v, 0.0);
+        out->low[k] = arch[k].of.low - arch[k].back.low;
+        out->high[k] = arch[k].of.high - arch[k].back.high;
+    }
     FA_PRAGMA(omp simd)
     for (k = 0; k <= FA_ARCHES; k++) {
         out->grown[k] = p->rate * fa_exp_plain_v(fa_min(out->cut[k], 600.0));
@@ -71,67 +86,63 @@ FA_FUNC void fa_path_at(const fa_path_base *b, double y, double most, fa_path_po
     }
 }
 
-/* log of a bound of what a path of this length has above an arch up to height y, |Im L| up to `turn`; clear: how much
- * less than L Re L may be */
-FA_FUNC double fa_path_size(const fa_panel *p, double v, const fa_arch *arch, double y, double log_length, double clear,
-                            double turn, const fa_edges *edges)
-{
-    return fa_arch_peak(p, arch, v, 1.0 - v, 0.0) + 0.5 * p->curve * y * y + log_length + 1e-9 +
-           fa_min(0.0, v) * clear + (p->replaced > 0.0 ? fa_min(0.0, 1.0 - v) * clear : 0.0) +
-           fa_arch_edges(p, arch, clear, turn * (1.0 + 1e-9), edges);
-}
-
 /* how much less than L Re L may be up to height y, between A' and -B' at two ends */
 FA_INLINE double fa_path_clear(const fa_panel *p, double of_left, double of_right, double back_left, double back_right,
                                double y)
 {
     double of = fa_sample_clear(of_left, of_right, y), back = fa_sample_clear(back_right, back_left, y);
-    return p->rate < 1.0 ? fa_min(of, back) : 0.0;
+    return (p->rate < 1.0 ? 1.0 : 0.0) * fa_min(of, back);
 }
 
-/* up from the real line at a cut, where nothing falls; |Im A| <= y A'/cos(y/2) */
-FA_FUNC fa_path_part fa_path_up(const fa_path_base *b, double v, int at, double y, const fa_edges *edges)
-{
-    const fa_panel *p = b->panel;
-    const fa_arch arch = fa_arch_of(p, b->cut[at], b->cut[at]);
-    double slope = b->of[at], back = b->back[at], c = p->rate < 1.0 ? cos(0.5 * y) : 1.0;
-    return (fa_path_part){fa_path_size(p, v, &arch, y, log(y), fa_path_clear(p, slope, slope, back, back, y),
-                                       fa_min(y, y * slope / c) + fa_min(y, y * back / c), edges),
-                          0.0};
-}
-
-/* all parts of a panel on one path, between whose points y falls and Im A grows.  It goes up no further than the
- * floor's window lets it */
+/* all parts of a panel on one path, between whose points y falls and Im A grows, and its ways up, where nothing falls
+ * and |Im A| <= y A'/cos(y/2).  It goes up no further than the floor's window lets it */
 FA_FUNC void fa_panel_path(const fa_path_base *b, double v, double y, double most, const fa_edges *edges,
                            fa_path_part *out)
 {
     const fa_panel *p = b->panel;
+    const fa_edge *edge = &edges->cap;
     fa_path_points at;
-    double log_length[FA_ARCHES], clear[FA_ARCHES];
-    int k, start = b->start;
+    double size[FA_PATH_ROWS], low[FA_PATH_ROWS], high[FA_PATH_ROWS], turn[FA_PATH_ROWS], height[FA_PATH_ROWS],
+        length[FA_PATH_ROWS], fall[FA_PATH_ROWS];
+    int k, i, start = b->start, is_turned = p->turned != 0.0;
     if (edges->floor.width > 0.0)
         y = fa_min(y, FA_PATH_UP * edges->floor.width / (b->of[start] + b->back[start]));
     fa_path_at(b, y, most, &at);
-    out[FA_ARCHES] = fa_path_up(b, v, start, at.y[start], edges);
-    out[FA_ARCHES + 1] = fa_path_up(b, v, FA_ARCHES, at.y[FA_ARCHES], edges);
+    for (k = 0; k < start; k++) {
+        height[k] = turn[k] = fall[k] = 0.0;
+        length[k] = b->cut[k + 1] - b->cut[k];
+    }
+    for (k = start; k < FA_ARCHES; k++) {
+        height[k] = at.y[k];
+        length[k] = b->cut[k + 1] - b->cut[k] + at.y[k] - at.y[k + 1];
+        turn[k] = at.of[k + 1] + at.back[k];
+        fall[k] = (at.of[k] + at.back[k + 1]) * (1.0 - 1e-9);
+    }
+    for (i = 0; i < 2; i++, k++) {
+        double far = at.y[i ? FA_ARCHES : start], c = p->rate < 1.0 ? cos(0.5 * far) : 1.0;
+        height[k] = length[k] = far;
+        turn[k] = fa_min(far, far * b->of_left[k] / c) + fa_min(far, far * b->back_left[k] / c);
+        fall[k] = 0.0;
+    }
     FA_PRAGMA(omp simd)
-    for (k = 0; k < FA_ARCHES; k++) {
-        double height = k < start ? 0.0 : at.y[k], falls = k < start ? 0.0 : height - at.y[k + 1],
-               length = b->cut[k + 1] - b->cut[k] + falls;
-        log_length[k] = fa_log_v(fa_max(length, 1e-300));
-        clear[k] = fa_path_clear(p, b->of[k], b->of[k + 1], b->back[k], b->back[k + 1], height);
+    for (k = 0; k < FA_PATH_ROWS; k++) {
+        double clear = fa_path_clear(p, b->of_left[k], b->of_right[k], b->back_left[k], b->back_right[k], height[k]),
+               least = b->low[k] + clear, top = b->high[k] - (p->replaced > 0.0 ? clear : 0.0);
+        low[k] = is_turned ? -top : least;
+        high[k] = is_turned ? -least : top;
+        size[k] = b->peak[k] + 0.5 * p->curve * height[k] * height[k] + fa_log_v(fa_max(length[k], 1e-300)) + 1e-9 +
+                  fa_min(0.0, v) * clear + (p->replaced > 0.0 ? fa_min(0.0, 1.0 - v) * clear : 0.0);
     }
-    for (k = 0; k < FA_ARCHES; k++) {
-        int is_up = k >= start;
-        out[k] = (fa_path_part){-INFINITY, 0.0};
-        if (b->cut[k + 1] > b->cut[k])
-            out[k] = (fa_path_part){fa_path_size(p, v, b->arch + k, is_up ? at.y[k] : 0.0, log_length[k], clear[k],
-                                                 is_up ? at.of[k + 1] + at.back[k] : 0.0, edges),
-                                    is_up ? (at.of[k] + at.back[k + 1]) * (1.0 - 1e-9) : 0.0};
-    }
+    for (i = 0; i < 2; i++, edge = &edges->floor)
+        if (edge->width > 0.0) {
+            const fa_edge window = *edge;
+            FA_PRAGMA(omp simd)
+            for (k = 0; k < FA_PATH_ROWS; k++)
+                size[k] += fa_edge_most_v(&window, low[k], high[k], turn[k] * (1.0 + 1e-9));
+        }
+    for (k = 0; k < FA_PATH_ROWS; k++)
+        out[k] = (fa_path_part){k >= FA_ARCHES || b->cut[k + 1] > b->cut[k] ? size[k] : -INFINITY, fall[k]};
 }
-
-#define FA_PATH_ROWS (FA_ARCHES + 2)
 
 FA_INLINE int fa_pieces_path_rows(const fa_pieces *law) { return FA_PATH_ROWS * law->n_panels; }
 

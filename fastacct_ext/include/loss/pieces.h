@@ -70,7 +70,7 @@ FA_FUNC void fa_log_samples(double rate, int n, const double *x, double *value, 
 FA_INLINE double fa_sample_clear(double left, double right, double y)
 {
     double unused, side = fa_sincos_v(0.5 * y, &unused),
-                   most = left < 0.5 && right > 0.5 ? 0.25 : fa_max(left * (1.0 - left), right * (1.0 - right));
+                   most = (left < 0.5) & (right > 0.5) ? 0.25 : fa_max(left * (1.0 - left), right * (1.0 - right));
     return 0.5 * fa_log1p_plain_v(-4.0 * most * side * side) - 2e-15;
 }
 
@@ -87,6 +87,21 @@ FA_INLINE double fa_panel_loss(const fa_panel *p, double x, double *slope_out)
     double back, loss = fa_log_sample(p->rate, x, slope_out) + p->shift - fa_panel_back(p, x, &back);
     *slope_out += back;
     return loss;
+}
+
+/* L and B of n points of a panel; room is scratch */
+FA_FUNC void fa_panel_losses(const fa_panel *p, int n, const double *x, double *loss, double *back, double *room)
+{
+    int i;
+    memset(back, 0, sizeof(double) * (size_t)n);
+    if (p->replaced > 0.0) {
+        for (i = 0; i < n; i++)
+            loss[i] = -x[i] - p->replaced;
+        fa_log_samples(p->rate, n, loss, back, room);
+    }
+    fa_log_samples(p->rate, n, x, loss, room);
+    for (i = 0; i < n; i++)
+        loss[i] += p->shift - back[i];
 }
 
 /* x of a loss, about */

@@ -22,6 +22,30 @@ FA_FUNC double fa_panel_log_size(const fa_panel *p, double x, double v, const fa
     return fa_panel_log_density(p, x) + v * loss + fa_edges_log(edges, p->turned != 0.0 ? -loss : loss);
 }
 
+/* about that at n + 1 points from `first` on, n <= FA_CORE; and at which it is largest */
+FA_FUNC int fa_panel_log_sizes(const fa_panel *p, int n, double first, double step, double v, const fa_edges *edges,
+                               double *out)
+{
+    double x[FA_CORE + 1] = {first}, loss[FA_CORE + 1], back[FA_CORE + 1], room[FA_CORE + 1],
+           side = p->turned != 0.0 ? -1.0 : 1.0;
+    const fa_edge *edge = &edges->cap;
+    int i, k, top = 0;
+    for (i = 1; i <= n; i++)
+        x[i] = first + i * step;
+    fa_panel_losses(p, n + 1, x, loss, back, room);
+    for (i = 0; i <= n; i++)
+        out[i] = fa_panel_log_peak(p, x[i]) + back[i] + v * loss[i];
+    for (k = 0; k < 2; k++, edge = &edges->floor) {
+        double scale = edge->width > 0.0 ? edge->side / edge->width : 0.0;
+        FA_PRAGMA(omp simd)
+        for (i = 0; i <= (scale != 0.0 ? n : -1); i++)
+            out[i] += fa_log_tail_about_v(scale * (side * loss[i] - edge->at));
+    }
+    for (i = 1; i <= n; i++)
+        top = out[i] > out[top] ? i : top;
+    return top;
+}
+
 #define FA_EDGE_FAR 10.0 /* widths beyond a window's edge where it is closed */
 
 /* where a window is open, narrowing x between two */
@@ -51,18 +75,14 @@ FA_FUNC void fa_panel_open(const fa_panel *p, const fa_edges *edges, double *low
 /* where that is not nothing */
 FA_FUNC void fa_panel_core(const fa_panel *p, double v, const fa_edges *edges, double *low, double *high)
 {
-    double step, first, last, at[FA_CORE + 1], most = -INFINITY;
-    int k, top = 0, from = 0, to = FA_CORE;
+    double step, first, last, at[FA_CORE + 1];
+    int top, from = 0, to = FA_CORE;
     fa_panel_open(p, edges, &first, &last);
     step = (last - first) / FA_CORE;
-    for (k = 0; k <= FA_CORE; k++) {
-        at[k] = fa_panel_log_size(p, first + k * step, v, edges);
-        top = at[k] > most ? k : top;
-        most = fa_max(most, at[k]);
-    }
-    while (from + 1 < top && at[from + 1] < most - FA_CORE_DEEP)
+    top = fa_panel_log_sizes(p, FA_CORE, first, step, v, edges, at);
+    while (from + 1 < top && at[from + 1] < at[top] - FA_CORE_DEEP)
         from++;
-    while (to - 1 > top && at[to - 1] < most - FA_CORE_DEEP)
+    while (to - 1 > top && at[to - 1] < at[top] - FA_CORE_DEEP)
         to--;
     *low = first + from * step;
     *high = to == FA_CORE ? last : first + to * step;
@@ -122,19 +142,17 @@ FA_FUNC double fa_arch_change(const fa_panel *p, const fa_arch *arch, const fa_e
  * L''/L', and |L''| is at most L' */
 FA_FUNC double fa_replaced_variation(const fa_panel *p, double c, double size, const fa_edges *edges)
 {
-    double sum = 0.0, slope, back;
+    double sum = 0.0, cut[FA_ARCHES + 1], of[FA_ARCHES + 1], back[FA_ARCHES + 1];
     fa_arch arches[FA_ARCHES];
     int i;
-    fa_panel_arches(p, c, edges, arches);
+    fa_panel_cuts(p, c, edges, cut);
+    fa_panel_bend(p, cut, arches, of, back);
     for (i = 0; i < FA_ARCHES; i++) {
         const fa_arch arch = arches[i];
-        double size_of = fa_arch_density(p, &arch, c) - size, far, steep,
-               peak = exp(size_of + fa_arch_edges(p, &arch, 0.0, 0.0, edges));
-        (void)fa_panel_loss(p, arch.right, &slope);
-        (void)fa_panel_back(p, arch.left, &back);
-        steep = slope + back; /* A' rises, and -B' falls */
-        far = fa_max(fabs(arch.left - p->centre), fabs(arch.right - p->centre));
-        sum += peak * (arch.right - arch.left) * (fabs(p->slope) + p->curve * far + back + fabs(c) * steep + 1.0);
+        double size_of = fa_arch_density(p, &arch, c) - size, steep = of[i + 1] + back[i], /* A' rises, and -B' falls */
+               peak = exp(size_of + fa_arch_edges(p, &arch, 0.0, 0.0, edges)),
+               far = fa_max(fabs(arch.left - p->centre), fabs(arch.right - p->centre));
+        sum += peak * (arch.right - arch.left) * (fabs(p->slope) + p->curve * far + back[i] + fabs(c) * steep + 1.0);
         sum += i == 0 || i == FA_ARCHES - 1 ? peak : 0.0;
         sum += fa_edges_any(edges) ? exp(fa_arch_change(p, &arch, edges) + size_of) : 0.0;
     }
@@ -182,16 +200,15 @@ FA_FUNC double fa_panel_variation(const fa_panel *p, double c, double size, cons
 /* log of about the largest value of the density times e^(vL) and the windows */
 FA_FUNC double fa_panel_largest(const fa_panel *p, double v, const fa_edges *edges)
 {
-    double low, high, best = p->low, size = -INFINITY, step;
-    int round, k, points = p->curve > 0.0 ? FA_COARSE : 1;
+    double low, high, best = p->low, size = -INFINITY, step, at[FA_COARSE + 1];
+    int round, points = p->curve > 0.0 ? FA_COARSE : 1;
     fa_panel_open(p, edges, &low, &high);
     for (round = 0; round <= (fa_edges_any(edges) ? FA_FINER : 0); round++) {
+        int top;
         step = (high - low) / points;
-        for (k = 0; k <= points; k++) {
-            double x = k == points ? high : low + k * step, here = fa_panel_log_size(p, x, v, edges);
-            best = here > size ? x : best;
-            size = fa_max(size, here);
-        }
+        top = fa_panel_log_sizes(p, points, low, step, v, edges, at);
+        best = at[top] > size ? low + top * step : best;
+        size = fa_max(size, at[top]);
         low = fa_max(p->low, best - step);
         high = fa_min(p->high, best + step);
         points = 8;
