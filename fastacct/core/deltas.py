@@ -229,8 +229,8 @@ def _counted(exceeds: _Exceeds, loss: float, side: int, steps: Cells, works: lis
 
 
 def _is_long(works: list[float]) -> bool:
-    """Whether a search took so many seconds that nothing more is asked."""
-    return sum(works) > 8e9
+    """Whether a search took so many seconds that nothing more is asked: another answer may take what the last did."""
+    return sum(works) + max(works[-1], 1e9) > 9e9
 
 
 def _quantile_ends(tail: Tail, chance: float, works: list[float]) -> tuple[float, float]:
@@ -245,13 +245,14 @@ def _quantile_ends(tail: Tail, chance: float, works: list[float]) -> tuple[float
         # no step is better over which delta falls by the exponential of more
         steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < 4.0)), 4)]
     upper, best = _end(tail.exceeds, 1, chance, start, wide, steps, works)
-    if not tail.is_tight:
-        return least, upper if math.isfinite(upper) else tail.most
+    most = upper if math.isfinite(upper) else tail.most
+    if not tail.is_tight or _is_long(works):
+        return least, most
     if math.isfinite(upper):
         start, wide = upper, 0.1 * wide
     steps = best if sum(works) > 2e9 else steps
     low = _end(tail.exceeds, 0, math.nextafter(chance, 2.0), start, wide, steps, works)[0]
-    return max(least, low), upper if math.isfinite(upper) else tail.most
+    return max(least, low), most
 
 
 def _end(

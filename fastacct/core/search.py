@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastacct.core.inputs import TINY, Cells, Domain, as_number
-from fastacct.core.work import counted
+from fastacct.core.work import Done, counted
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
@@ -178,9 +178,10 @@ def boundary(
     """
     level, (low, high) = cache(level), bracket or WIDEST
     scale = _Scale(low, high, isinstance(low, int), width)
-    a, b = _ends(level, scale, bracket, start, slope)
-    if (level(a) > 0.0) != (level(b) > 0.0):
-        return _inwards(level, scale, a, b)
+    with counted() as done:
+        a, b = _ends(level, scale, bracket, start, slope)
+        if (level(a) > 0.0) != (level(b) > 0.0):
+            return _inwards(level, scale, a, b, done)
     if not level(a) > 0.0:
         a, b = sorted((a, b)) if slope > 0.0 else (a, b)  # of two that spend as much the larger, if more spends more
         return b if level(b) >= level(a) else a  # the end that spends more
@@ -322,16 +323,23 @@ def _outwards(
     return first, x
 
 
-def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float) -> float:
+def _inwards(level: Callable[[float], float], scale: _Scale, a: float, b: float, before: Done) -> float:
     """The end that meets the target of a bracket as narrow as it must be.
 
     Where the last levels put the boundary, and a little further, so that both ends come near; the middle where
     neither the bracket nor the nearer level becomes smaller.
     """
     points = [(scale.place(x), level(x)) for x in (a, b)]
+    begun = sum(before.values())
     sizes: list[float] = []
     with counted() as done:
-        for _ in itertools.takewhile(lambda _: sum(done.values()) < 4e9, range(_MOST_TRIES)):  # some seconds
+
+        def is_time(_: int) -> bool:
+            """Whether there is time for one more: some seconds for all."""
+            spent = sum(done.values())
+            return begun + spent + spent / max(len(points) - 2, 1) < 7e9
+
+        for _ in itertools.takewhile(is_time, range(_MOST_TRIES)):
             a, b = sorted((a, b), key=lambda x: abs(level(x)))  # the nearer one first
             low, high = sorted((scale.place(a), scale.place(b)))
             width, tolerance = high - low, scale.tolerance(max(abs(a), abs(b)))

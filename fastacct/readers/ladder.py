@@ -16,6 +16,7 @@ import numpy as np
 
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, narrowed, status_at
 from fastacct.core.inputs import Cells, Codes
+from fastacct.core.work import is_over, one_question
 from fastacct.losses.loss import OutOfReachError, refuse_where
 from fastacct.readers.asked import Quantity
 from fastacct.readers.nearby import BOTTOM, DELTA, EPSILON, LOG_DELTA, TOP, Reading, delta_from, status_within
@@ -219,7 +220,8 @@ def climb(
             is_open = ~is_final
     for i in np.flatnonzero(is_open).tolist():
         one = Question(what, float(target[i]), TOP[what], only_upper)
-        out.put(i, _climbed(cell, rungs, one, out.at(i), steps))
+        with one_question({}):
+            out.put(i, _climbed(cell, rungs, one, out.at(i), steps))
     return out
 
 
@@ -248,6 +250,8 @@ def _is_wide(cell: CellReader, name: str, what: What, known: Found) -> bool:
     """Whether the interval is so wide that a rung may say more."""
     if known.upper >= TOP[what]:
         return True
+    if name == "divergences" and is_over():  # they take seconds where grids do
+        return False
     if name in ("losses", "divergences") and cell.is_dear:
         return False
     least = 1e-3 if name == "losses" and cell.has_sums else LADDER[name].width

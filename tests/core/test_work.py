@@ -1,5 +1,6 @@
 """Work that is counted: the same whatever was kept from before."""
 
+import math
 from contextlib import nullcontext
 
 import numpy as np
@@ -11,6 +12,7 @@ from fastacct.losses.loss import Atoms, Part
 from fastacct.readers import lines
 from fastacct.readers.asked import EXACTLY
 from fastacct.readers.contour import Contour
+from fastacct.readers.grid import reader
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.job import _reader
 from fastacct.readers.nearby import DELTA
@@ -199,3 +201,47 @@ def test_an_answer_that_was_forgotten_and_is_asked_again_counts_once():
 
     for _ in range(2):
         assert asked(lambda: [whole(1.0), part(2.0), part(1.0)]) == 31.0
+
+
+def test_a_step_is_part_of_a_question_once_and_one_of_what_is_kept_is_not():
+    @work.kept(4)
+    def known(x):
+        work.begin("own", 1e9)
+        return x, work.is_left(1e30)
+
+    with work.one_question({}), work.counted() as done:
+        for _ in range(3):
+            work.begin("a", 6e9)
+        assert known(1) == known(1) == (1, True)
+        assert work.is_left(1e9)
+        assert not work.is_over()
+        assert not work.is_left(1.1e9)
+        assert work.is_over()
+        with work.one_question({}):
+            assert not work.is_over()
+            assert work.is_left(7e9)
+        assert work.is_over()
+    assert sum(done.values()) == 7e9
+    assert work.is_left(math.inf)
+    assert not work.is_over()
+
+
+def test_a_grid_that_costs_more_than_is_left_is_not_composed(monkeypatch):
+    def bounds(*others):
+        job = fa.Process(fa.Gaussian(2.0).with_replacement(8, 2) * 10)
+        asked = {"neighbors": "replace_one", "accountant": fa.PLD()}
+        return [fa.epsilon_bounds(job, delta=delta, **asked) for delta in (*others, 1e-9)][-1]
+
+    def begun(key, units):
+        seen.append(units)
+        own(key, units)
+
+    seen, own = [], work.begin
+    monkeypatch.setattr(reader, "begin", begun)
+    whole, most = bounds(), max(seen)
+    monkeypatch.setattr(work, "_MOST", 0.5 * most)
+    seen.clear()
+    short = bounds()
+    assert max(seen) < most
+    assert short.lower <= whole.lower <= whole.upper <= short.upper
+    assert short == bounds(1e-7)

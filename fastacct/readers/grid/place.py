@@ -151,3 +151,9 @@ def _common_divisor(shared: float, lattice: float | None) -> float:
 def moved_up(n_dots: int, spacing: float, tilt: float, log_rarely: float) -> float:
     """How far a sum of dots is at most above that of the losses, but for that part of the tilted mass (Hoeffding)."""
     return spacing * (1.0 + 1e-9) * (math.sqrt(-0.5 * n_dots * log_rarely) + 0.25 * n_dots * (1.0 + tilt) * spacing)
+
+
+def densities(parts: Sequence[Part]) -> list[float]:
+    """How many times the work of one density each part is, which has many, each in some of the cells."""
+    made = (getattr(part.upper, "pieces", None) for part in parts)
+    return [1.0 if one is None else 0.9 + 0.1 * len(one.panels) for one in made]

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.kept import cached, kept_by_argument
-from fastacct.core.work import note, spend
+from fastacct.core.work import begin, is_left, note, spend
 from fastacct.losses.loss import (
     LEAST_TAIL,
     ROUNDING,
@@ -33,6 +34,7 @@ from fastacct.readers.grid.place import (
     Asked,
     Place,
     Saddle,
+    densities,
     floor_of,
     left_apart,
     more_levels,
@@ -81,8 +83,7 @@ class Grid:
         self._n_factors = sum(part.count for part in self._parts)
         self._is_apart = any(part.is_apart for part in self._parts)
         self._sketches = [weighted(part.upper, 1) for part in self._parts]
-        sketched = zip(self._parts, self._sketches, strict=True)
-        self._whole = [(part.count, *one[1:]) for part, one in sketched if one[1].size]
+        self._whole = [(p.count, *one[1:]) for p, one in zip(self._parts, self._sketches, strict=True) if one[1].size]
         self._tilts: list[tuple[float, Moment]] = []
         self._kept: OrderedDict[tuple[int, int, bool], Window | Lower] = OrderedDict()
 
@@ -180,7 +181,7 @@ class Grid:
                     break
                 below = min(level, self._finest(index) - 2) if is_last else level
                 lower = max(lower, read(self._composed(index, below, False)))
-            except OutOfReachError:  # too fine: what coarser grids have shown holds, or those of smaller tilts
+            except OutOfReachError:  # too fine: coarser grids hold, or those of smaller tilts
                 if upper < worst[1]:
                     break
                 if not index:
@@ -214,10 +215,14 @@ class Grid:
                 continue
             # bounds of grids that are so much finer move 3.5 times further than they are from where others bring them
             moved, before, best = abs(found - before) / 3.5 ** (done > 1), found, (max, min)[side](best, found)
-            if not moved > self._tolerance * max(best, floor) or level >= self._finest(index):
+            is_last = not moved > self._tolerance * max(best, floor) or level >= self._finest(index)
+            if is_last or not is_left(self._cost(index, level := level + 3)):
                 break
-            level += 3
         return best
+
+    def _cost(self, index: int, level: int) -> float:
+        """The work of one composition."""
+        return 1e3 * (place := self._place(index)).work / self._spacing_at(place, level)[0]
 
     def _finest(self, index: int) -> int:
         """The level of the finest grid at a place."""
@@ -254,10 +259,9 @@ class Grid:
 
     def _far_out(self, epsilon: float) -> float:
         """A bound of delta there, by one coarse grid: nobody asks how much less than nothing it is."""
-        try:
+        with suppress(OutOfReachError):
             return self._composed(self._at(self._far), self._level(1.0) - 10, True).delta(epsilon)
-        except OutOfReachError:
-            return 1.0
+        return 1.0
 
     @cached
     def _surely_infinite(self) -> float:
@@ -284,12 +288,6 @@ class Grid:
         while self._tilt(index)[0] < self._tilt(index + 1)[0] < 2.0 * tilt - self._tilt(index)[0]:
             index += 1
         return index
-
-    @property
-    def _densities(self) -> list[float]:
-        """How many times the work of one density each part is, which has many, each in some of the cells."""
-        made = (getattr(part.upper, "pieces", None) for part in self._parts)
-        return [1.0 if one is None else 0.9 + 0.1 * len(one.panels) for one in made]
 
     @kept_by_argument
     def _place(self, index: int) -> Place:
@@ -321,7 +319,7 @@ class Grid:
         costs = [_COSTS[part.upper.as_atoms() is not None] for part in self._parts]
         sums = _COSTS[2] * window * len(self._parts)
         work = math.fsum(map(math.prod, zip(costs, lengths, strict=True))) + sums
-        taken = math.fsum(map(math.prod, zip(costs, lengths, self._densities, strict=True))) + sums
+        taken = math.fsum(map(math.prod, zip(costs, lengths, densities(self._parts), strict=True))) + sums
         least = max(window / _MAX_POINTS, max(lengths) / _MAX_CELLS, work / _MOST_WORK, 1e-12 * largest)
         return Place(tilt, max(tail, LEAST_TAIL), log_budget, spacing, least, floors, taken)
 
@@ -329,7 +327,7 @@ class Grid:
         """The composition at a place, from the parts on a grid of one level."""
         key, place = (index, level, is_upper), self._place(index)
         spacing = self._spacing_at(place, level)[0]
-        note({(self, *key): 1e3 * place.work / spacing})
+        begin((self, *key), self._cost(index, level))
         if key not in self._kept:
             # beyond the largest tilt all the tilted mass is at the largest loss
             tilt = min(place.tilt, 60.0 / spacing)
