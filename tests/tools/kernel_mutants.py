@@ -141,6 +141,7 @@ MUTANTS = (
     # windows on them
     ("loss/edges.h", "(turn * turn - away * away) /", "(-away * away) /", EDGES),
     ("loss/edges.h", "at.size + 1e-9 : log1p(exp(fa_max(-700.0, at.size)))", "at.size : 0.0", EDGES),
+    ("loss/edges.h", "at.size + 1e-9 : both", "at.size + 1e-9 : 0.0", "kernels/loss/share test_what_a_window"),
     ("loss/path.h", "+ 0.5 * p->curve * height[k] * height[k] + fa_log_v", "+ fa_log_v", EDGES),
     ("loss/path.h", "low[k], high[k], turn[k] * (1.0 + 1e-9))", "low[k], high[k], 0.0)", EDGES),
     ("loss/pieces.h", "return 0.5 * fa_log1p_plain_v(-4.0 * most * side * side) - 2e-15;", "return 0.0;",

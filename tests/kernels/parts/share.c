@@ -51,3 +51,11 @@ void clear_of(double rate, double left, double right, double y, double *out)
         out[1] = fmin(out[1], log(hypot(re, im) / (1.0 - rate + e)));
     }
 }
+
+/* log of the bounds of a window about a rectangle of losses: one after the other, and as vector code */
+void window_of(double at, double width, double side, double low, double high, double turn, double *out)
+{
+    const fa_edge e = {at, width, side};
+    out[0] = fa_edge_most(&e, low, high, turn);
+    out[1] = fa_edge_most_v(&e, low, high, turn);
+}
