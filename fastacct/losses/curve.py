@@ -113,7 +113,7 @@ def _rough(deltas: Deltas, least: float = 1e-26) -> _Rough:
     bounds, wide, work = {}, 0.0, 0.0
     for direction in DIRECTIONS["add_remove"]:
         end = _first_below(deltas, direction, least)
-        epsilon = end * np.union1d(np.geomspace(1e-4, 1.0, 64), np.linspace(0.0, 0.7, 64))
+        epsilon = end * np.union1d(np.geomspace(5e-3, 1.0, 64), np.linspace(0.0, 0.7, 64))
         with counted() as done:
             low, high = _falling(*deltas(direction, epsilon))
         bounds[direction] = epsilon, low, high
