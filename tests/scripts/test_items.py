@@ -74,6 +74,7 @@ ODD = [
     (IMAGES, "#ROW", 'row["dx"] = list(CLASSES)[len(self.items) % 3]'),
     (IMAGES, "#ROW", 'CLASSES.setdefault(row["dx"], len(CLASSES))'),
     (IMAGES, "#ROW", 'last, row["image"] = row["image"], last'),
+    (IMAGES, "#ROW", 'row["image"] = self.items.index(1)'),
     (IMAGES, "#ALL", "self.items *= 2"),
     (IMAGES, "#ALL", "self.items = self.items * 2"),
     (IMAGES, "#ALL", "self.items.sort(key=len); self.items = self.items[:len(self.items) // 2]"),
