@@ -293,8 +293,10 @@ FA_FUNC int fa_is_nothing(fa_exact *e, double eps)
     if (fa_run_searched(&run, (fa_aim){1, FA_RULE_CKS, eps}, eps, &order, &status) < FA_NOTHING)
         return 1;
     for (way = 0; good && way < 2; way++)
-        if (e->directions & (way ? FA_WAYS_ADD : FA_WAYS_REMOVE) && eps < e->end[way] * (1.0 + 8.0 * FA_EPS))
+        if (e->directions & (way ? FA_WAYS_ADD : FA_WAYS_REMOVE) && eps < e->end[way] * (1.0 + 8.0 * FA_EPS)) {
+            fa_set_wall(e->capped + way, 0);
             good = fa_cap_upper(e->capped + way, eps, &slope) < FA_NOTHING;
+        }
     return good;
 }
 
