@@ -89,6 +89,7 @@ ODD = [
     (IMAGES, "#ITEM", "label = self.items.index((path, label))"),
     (TEXTS, "#CODES", 'codes = [sorted({c for r in self.rows for c in r["text"]}).index(c) for c in text]'),
     (TEXTS, "#CODES", 'codes = [ord(c) for c in "".join(r["text"] for r in self.rows)]'),
+    (TEXTS, "#CODES", 'text = text.replace(self.rows[i]["name"], "x")'),  # two texts, of two records for all it knows
     (LINES, "#READ", "print(out[0])"),
     (LINES.replace('read("train.jsonl")', 'read("train.jsonl") * 3'), "#READ", ""),
 ]  # fmt: skip
