@@ -1,6 +1,6 @@
-"""Rules of what is around the engine: verbs, accountants, audits, certificates, guarantees, pages and files.
+"""Rules of what is around the engine: samplers, verbs, accountants, audits, certificates, guarantees, pages and files.
 
-Rows of mutants.py, which says what they are, for all rooms but core, losses, samplers, mechanisms and readers.
+Rows of mutants.py, which says what they are, for all rooms but core, losses, mechanisms and readers.
 """
 
 # fmt: off
@@ -17,6 +17,44 @@ MUTANTS = (
     ("losses/curve.py", "0.5 * rough.work * points / 1e10", "0.0",
      "losses/curve test_where_a_delta_takes_milliseconds"),
     ("ledger/state.py", 'state["checksum"] != checksum(rest)', "False", "ledger/tampered test_a_meter_says_why"),
+    ("samplers/poisson.py", "side * base.loss_error[keep]", "0.0",
+     "samplers/poisson test_errors_of_losses"),
+    ("samplers/poisson.py", "* (1.0 + 2e-15 / (1.0 - rate))", "", "samplers/poisson test_pure_epsilon_of_a_sample"),
+    ("samplers/truncated.py", "sum(w for w, _ in parts if w < SMALLEST_WEIGHT)", "0.0",
+     "samplers/truncated test_a_truncation_too_rare"),
+    ("samplers/draws.py", 'contributed(0.5 * noise, counts, "remove")', 'contributed(noise, counts, "remove")',
+     "samplers/draws test_no_data_set and 3-add"),
+    ("samplers/draws.py", "pieces(2.0 * k / noise, rate)", "pieces(k / noise, rate)",
+     "samplers/draws test_no_data_set"),
+    ("samplers/draws.py", "Decimal(rate) / records", "Decimal(rate) / (records + 1)",
+     "samplers/draws test_no_data_set and 3-add"),
+    ("samplers/draws.py", "if beyond + waiting > 0:", "if waiting > 0:", "samplers/draws test_counts_are"),
+    ("samplers/draws.py", "NOTHING if counts.below is None else pair(counts.below)", "pair(counts.above)",
+     "samplers/draws test_counts_that_are_moved"),
+    ("samplers/shuffled.py", "noise / moved", "noise", "samplers/shuffled test_shuffled_batches_are"),
+    ("samplers/shuffled.py", "2.0 - moved", "1.0 - moved", "samplers/shuffled test_of_a_record_zeroed"),
+    ("samplers/shuffled.py", "steps - 1.0", "steps - 2.0", "samplers/shuffled test_of_a_record_zeroed"),
+    ("calibrate.py", 'pure_epsilon(options["neighbors"]) <= at["epsilon"]', 'pure_epsilon(options["neighbors"]) < 0.0',
+     "verbs/calibrate test_a_target_that_is_met_without"),
+    ("calibrate.py", 'way if way == "add" else "add_remove"', '"add_remove"',
+     "verbs/calibrate test_a_search_where_a_record_is_added"),
+    ("samplers/truncated.py", "min(float_above(x * (1 + _DECIMALS_OFF)), 1.0)", "min(float(x), 1.0)",
+     "samplers/truncated test_probabilities_of"),
+    ("samplers/truncated.py", "float_below(kept * (1 - _DECIMALS_OFF))", "float(kept)",
+     "samplers/truncated test_probabilities_of"),
+    ("samplers/fixed_size.py", "symmetric_pieces(2.0 / noise, rate)", "symmetric_pieces(1.0 / noise, rate)",
+     "mechanisms/batches test_of_many_steps"),
+    ("samplers/fixed_size.py", "return min(1.0, gained - lost", "return min(1.0, -lost",
+     "samplers/fixed_size test_the_div"),
+    ("samplers/allocation.py", "moment[low] + (order - low) * (moment[high] - moment[low])", "moment[low]",
+     "samplers/allocation test_divergences_between"),
+    ("samplers/allocation.py", "pair if (few, least) == (steps, noise) else Apart(pair, NOTHING)", "pair",
+     "samplers/allocation test_noise_that"),
+    ("samplers/poisson.py", "spend(1e8)", "pass", "core/work test_divergences_count"),
+    ("calibrate.py", "2.0 if sampler.keeps_size else sensitivity(way) ** 0.25", "0.25",
+     "verbs/calibrate test_a_search_begins"),
+    ("calibrate.py", '"steps": at["epochs"]} if sampler.is_seen else {}', '"steps": at["epochs"]} if False else {}',
+     "verbs/calibrate test_a_search_begins"),
     ("calibrate.py", "if target == 0.0:", "if False:",
      "verbs/calibrate test_an_epsilon_that_is_to_be_0"),
     ("reports/numbers.py", "right / (right + wrong) * (1.0 + 1e-12)", "0.9 * right / (right + wrong)",
